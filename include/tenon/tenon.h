@@ -1,0 +1,290 @@
+/* tenon/tenon.h: the face for applications, bindings and tools: libraries, operators, tensors, calls, graphs, executables.
+ *
+ * Rules of this file.  Every fallible function returns a status; the text of the last failure in this thread is
+ * tenon_error().  `create`, `load` and `retain` give a reference that the caller releases; `get` and plain accessors lend.
+ * release(NULL) is fine.  Unless a function says otherwise it may be called from any thread, and nothing is started by
+ * hand: the first call starts the runtime.  Structures that the caller fills start with their size; zero means default. */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <tenon/op.h>
+
+#if defined(_WIN32)
+#define TENON_API __declspec(dllimport)
+#else
+#define TENON_API __attribute__((visibility("default")))
+#endif
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the process ------------------------------------------------------------------------------------------------ */
+
+/* Text of the last failure in this thread, "" if there was none; valid until the next failure in this thread. */
+TENON_API const char *tenon_error(void);
+/* "not found", "invalid", ...: a constant text. */
+TENON_API const char *tenon_status_name(tenon_status_t status);
+/* "1.0.0": a constant text. */
+TENON_API const char *tenon_version(void);
+/* Starts the runtime: registers the built-in operators.  Idempotent; every other function does it. */
+TENON_API tenon_status_t tenon_start(void);
+/* Frees everything that no handle of the caller holds, and unloads libraries.  No other thread may be in a call; handles
+ * that are still held keep working for release only.  The runtime may be started again. */
+TENON_API void tenon_shutdown(void);
+/* Threads that calls and runs begun by this thread use; 0: the default (TENON_THREADS, else the processors). */
+TENON_API void tenon_threads_set(int32_t count);
+TENON_API int32_t tenon_threads_get(void);
+/* Frees a text that a function of this file gave. */
+TENON_API void tenon_text_release(char *text);
+/* Report on machine, build and settings, for `tenon doctor`; the caller frees it. */
+TENON_API tenon_status_t tenon_doctor(char **out_text);
+
+/* ---- libraries -------------------------------------------------------------------------------------------------- */
+
+typedef struct tenon_library_t tenon_library_t;
+
+enum {                     /* flags of loading */
+  TENON_LOAD_STRICT = 1,   /* refuse what the default policy only reports: initialisers of the library's own, a file that
+                              others may write to */
+  TENON_LOAD_UNLOADABLE = 2 /* tenon_library_release unloads the code with the last handle, operator use included */
+};
+
+/* Loads a library: reads the file without running it, then queries, verifies, opens.  `path` with a separator is a path;
+ * else a name that is looked for as it is, then in the folders of TENON_LIBRARY_PATH (with `lib` and the platform's suffix
+ * added where they lack).  Loading a file twice gives the same library.  On failure nothing is registered, and one message
+ * lists every offence.  out_library may be NULL: the library then stays until shutdown. */
+TENON_API tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library);
+/* Registers a library that is linked into the program: tenon_library_add(tenon_library_demo(), ...).  `context` is what
+ * its functions find in call->context (NULL for libraries built from files); destroy(context) is called when it is gone. */
+TENON_API tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
+                                           tenon_library_t **out_library);
+/* Reads a library file without running any of it; the report says kind, machine, entry, needed libraries, initialisers,
+ * and what is wrong.  OK also for files that could not be loaded, as long as they can be read.  The caller frees the text. */
+TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text);
+TENON_API void tenon_library_retain(tenon_library_t *library);
+TENON_API void tenon_library_release(tenon_library_t *library);
+TENON_API const char *tenon_library_name(const tenon_library_t *library);
+TENON_API const char *tenon_library_version(const tenon_library_t *library);
+TENON_API const char *tenon_library_path(const tenon_library_t *library); /* "" when linked in */
+TENON_API int32_t tenon_library_op_count(const tenon_library_t *library);
+TENON_API const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index);
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+/* Looks an operator up by "ns::name" or "ns::name.overload".  The handle stays valid while its library is loaded.  Not
+ * found: the message says which libraries are loaded and the nearest names. */
+TENON_API tenon_status_t tenon_op_find(const char *name, const tenon_op_t **out_op);
+/* All operators, sorted by name; the caller frees the array by tenon_ops_release. */
+TENON_API tenon_status_t tenon_ops_list(const tenon_op_t *const **out_ops, int32_t *out_count);
+TENON_API void tenon_ops_release(const tenon_op_t *const *ops);
+
+typedef struct tenon_op_info_t { /* texts live as long as the operator; NULL: not stated */
+  uint32_t size, traits;
+  const char *name, *schema, *doc, *types, *shapes, *where, *gradient, *batching, *sharding, *reuse;
+  const char *library, *library_version, *library_path;
+  int64_t version;
+  int32_t input_count, attr_count, output_count, kernel_count;
+} tenon_op_info_t;
+/* `info->size` is the caller's. */
+TENON_API void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info);
+enum { TENON_ARGUMENT_INPUT = 0, TENON_ARGUMENT_ATTR = 1, TENON_ARGUMENT_OUTPUT = 2 };
+typedef struct tenon_argument_t {
+  uint32_t size;
+  uint32_t role, kind; /* kind: TENON_KIND_...; of inputs and results TENSOR or TENSORS */
+  uint32_t is_optional, is_keyword, is_host, is_written, has_default;
+  int32_t index;    /* among the inputs, the attributes or the results */
+  uint32_t choice_count;
+  const char *const *choices;
+  const char *name;
+  tenon_value_t value; /* default */
+} tenon_argument_t;
+/* The i-th argument of a role; INVALID past the last. */
+TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index,
+                                           tenon_argument_t *argument);
+/* The i-th kernel as text: "cpu avx512 loop f32 -> f32", with `(chosen)` where it is the one in use; NULL past the last.
+ * The caller frees it. */
+TENON_API char *tenon_op_kernel(const tenon_op_t *op, int32_t index);
+
+/* ---- attributes ------------------------------------------------------------------------------------------------- */
+
+/* The attributes of one operator, by name, with defaults; checked as they are set.  Not for several threads at once until
+ * it is complete. */
+typedef struct tenon_attrs_t tenon_attrs_t;
+TENON_API tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs);
+TENON_API void tenon_attrs_release(tenon_attrs_t *attrs);
+/* Texts and lists are copied, tensors and graphs retained.  INT is taken for FLOAT, STR for CHOICE, INTS for DIMS. */
+TENON_API tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const tenon_value_t *value);
+TENON_API tenon_status_t tenon_attrs_int(tenon_attrs_t *attrs, const char *name, int64_t value);
+TENON_API tenon_status_t tenon_attrs_float(tenon_attrs_t *attrs, const char *name, double value);
+TENON_API tenon_status_t tenon_attrs_text(tenon_attrs_t *attrs, const char *name, const char *value);
+TENON_API tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const int64_t *values, uint32_t count);
+/* The same from a text in the schema's language: "0.5", "[1, 2]", "f32", "tanh". */
+TENON_API tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text);
+/* The array that calls take, in the schema's order.  Fails when a required attribute is missing (all are listed), or when
+ * the operator's validate refuses.  It lives as long as `attrs` is not changed. */
+TENON_API tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **out_values);
+
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+
+TENON_API const char *tenon_dtype_name(tenon_dtype_t dtype);
+TENON_API tenon_status_t tenon_dtype_parse(const char *name, tenon_dtype_t *out_dtype);
+/* A dense tensor in host memory, 64-byte aligned; contents undefined, strings empty.  Fails on a negative extent, on
+ * overflow, and without memory. */
+TENON_API tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                             tenon_tensor_t **out_tensor);
+/* A tensor over memory of the caller, until release(context) is called (any thread; NULL: never).  strides NULL: dense. */
+TENON_API tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                             const int64_t *strides, tenon_free_fn release, void *context,
+                                             tenon_tensor_t **out_tensor);
+/* Fills in a view that the caller keeps on its stack; it is never retained or released.  shape and strides (NULL: dense,
+ * and then `room_strides` has ndim places to write them) are the caller's and must outlive the view. */
+TENON_API tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype, int32_t ndim,
+                                           int64_t *shape, int64_t *strides, int64_t *room_strides);
+/* A list of tensors, as `Tensor[]` arguments take; retains its items. */
+TENON_API tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, tenon_tensor_t **out_tensor);
+TENON_API void tenon_tensor_retain(tenon_tensor_t *tensor);
+TENON_API void tenon_tensor_release(tenon_tensor_t *tensor);
+/* A dense copy. */
+TENON_API tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor);
+/* Copies text into element `index` (row-major) of a string tensor that tenon_tensor_create made. */
+TENON_API tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size);
+/* Reads .npy (NumPy format 1 to 3) and .pb (ONNX TensorProto) files; writes .npy.  Types that NumPy lacks (bf16, f8, ...)
+ * are written as unsigned integers of their size, strings as NumPy unicode. */
+TENON_API tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor);
+TENON_API tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path);
+/* DLPack 1.x and the legacy form, both ways, without a copy.  Import takes the struct over: its deleter runs when the last
+ * reference is gone.  Export gives a struct whose deleter the consumer calls.  String tensors cannot leave. */
+struct DLManagedTensorVersioned;
+struct DLManagedTensor;
+TENON_API tenon_status_t tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed, tenon_tensor_t **out_tensor);
+TENON_API tenon_status_t tenon_tensor_to_dlpack(tenon_tensor_t *tensor, struct DLManagedTensorVersioned **out_managed);
+TENON_API tenon_status_t tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed, tenon_tensor_t **out_tensor);
+TENON_API tenon_status_t tenon_tensor_to_dlpack_legacy(tenon_tensor_t *tensor, struct DLManagedTensor **out_managed);
+
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
+
+/* Three entries, one meaning.  `inputs` has an entry for each tensor argument of the schema (NULL: absent), `outputs` one
+ * for each result.  attrs NULL: defaults; else from tenon_attrs_values.
+ * run: outputs are given and known to fit (an earlier call_into said so): no check, no lock, no allocation.
+ * call_into: outputs are given; types and shapes are inferred and checked.  An output NULL is not wanted, if optional.
+ * call: outputs that are NULL are inferred and made, unless `wanted` (bit i: results[i]; 0: all) leaves them out; the caller
+ * releases them. */
+TENON_API tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                      tenon_tensor_t *const *outputs);
+TENON_API tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs,
+                                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
+TENON_API tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                       tenon_tensor_t **outputs, uint64_t wanted);
+/* Seed of random operators called from this thread; each call then takes the numbers after the last one's. */
+TENON_API void tenon_random_seed(uint64_t seed);
+
+/* An operator with attributes, its state and its prepared code: the hot form where an operator has state. */
+typedef struct tenon_bound_t tenon_bound_t;
+TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound);
+TENON_API void tenon_bound_release(tenon_bound_t *bound);
+TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                         tenon_tensor_t *const *outputs);
+TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                          uint64_t wanted);
+
+/* ---- graphs ----------------------------------------------------------------------------------------------------- */
+
+/* A graph is immutable.  It comes from a file or from a builder. */
+typedef struct tenon_axis_t {
+  int64_t extent;   /* negative: symbolic */
+  const char *name; /* of the symbol, NULL: a fresh one */
+} tenon_axis_t;
+
+typedef struct tenon_port_t { /* an input or output of a graph; lends its texts */
+  uint32_t size;
+  const char *name;
+  tenon_dtype_t dtype; /* code 0 bits 0: unknown */
+  int32_t ndim;        /* -1: unknown */
+  const tenon_axis_t *axes;
+} tenon_port_t;
+
+typedef struct tenon_import_t { /* options of reading a model */
+  uint32_t size, flags;
+  const char *folder; /* of external weights; NULL: the file's own */
+} tenon_import_t;
+
+/* Reads a model file (ONNX).  Weights stay in the mapped file.  Operators of custom domains are looked up as
+ * "domain::name", so their libraries are loaded before.  options NULL: defaults. */
+TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph);
+/* The same from memory, which must stay until the graph is released. */
+TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_import_t *options,
+                                          tenon_graph_t **out_graph);
+TENON_API void tenon_graph_retain(const tenon_graph_t *graph);
+TENON_API void tenon_graph_release(const tenon_graph_t *graph);
+TENON_API int32_t tenon_graph_input_count(const tenon_graph_t *graph);
+TENON_API int32_t tenon_graph_output_count(const tenon_graph_t *graph);
+TENON_API tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port);
+TENON_API tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port);
+/* The graph as text; the caller frees it. */
+TENON_API tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text);
+
+typedef struct tenon_builder_t tenon_builder_t;
+typedef int32_t tenon_edge_t; /* a value of the graph that is being built */
+typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */
+  int32_t count;
+  const tenon_edge_t *edges;
+} tenon_operand_t;
+/* A builder belongs to one thread at a time.  Names are for messages, dumps and ports; NULL: made up. */
+TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
+TENON_API void tenon_builder_release(tenon_builder_t *builder);
+TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype, int32_t ndim,
+                                             const tenon_axis_t *axes, tenon_edge_t *out_edge);
+/* Retains the tensor, which nobody may write to any more. */
+TENON_API tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
+                                                tenon_edge_t *out_edge);
+/* A node: `operands` has one entry for each tensor argument of the schema; `attrs` is copied (NULL: defaults); `out_edges`
+ * gets `output_count` values: the results in order, the items of a list result one by one. */
+TENON_API tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, const tenon_op_t *op,
+                                            const tenon_value_t *attrs, const tenon_operand_t *operands,
+                                            tenon_edge_t *out_edges, int32_t output_count);
+TENON_API tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge);
+/* Verifies and gives the graph; the builder is empty afterwards, or as it was if this fails. */
+TENON_API tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph);
+
+/* ---- executables ------------------------------------------------------------------------------------------------ */
+
+typedef struct tenon_executable_t tenon_executable_t;
+typedef struct tenon_profile_t tenon_profile_t;
+
+typedef struct tenon_compile_t { /* options */
+  uint32_t size;
+  uint32_t flags; /* TENON_COMPILE_... */
+} tenon_compile_t;
+enum { TENON_COMPILE_PLAIN = 1 /* no rewriting of the graph: every node as it was imported */ };
+
+/* Verifies, infers, folds, chooses kernels.  An executable is reentrant: several threads may run it at once. */
+TENON_API tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,
+                                                 tenon_executable_t **out_executable);
+TENON_API void tenon_executable_retain(tenon_executable_t *executable);
+TENON_API void tenon_executable_release(tenon_executable_t *executable);
+TENON_API const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable); /* ports as imported */
+/* Runs with one tensor for each input, in order.  outputs[i] NULL: made, the caller releases it; else written to, its
+ * shape must fit.  After a failure the executable works as before, and outputs that were made are gone. */
+TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
+                                              tenon_tensor_t **outputs, tenon_profile_t *profile);
+/* "graph" (after rewriting), "shapes" (of every value, symbolic), "plan" (memory of the last run). The caller frees it. */
+TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what, char **out_text);
+
+/* Time by node and by the spans that kernels open.  A profile belongs to one run at a time. */
+TENON_API tenon_status_t tenon_profile_create(tenon_profile_t **out_profile);
+TENON_API void tenon_profile_release(tenon_profile_t *profile);
+/* A Chrome trace (chrome://tracing, Perfetto). */
+TENON_API tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path);
+typedef struct tenon_span_t {
+  uint32_t size;
+  int32_t depth;           /* 0: a node; deeper: spans of its kernel */
+  const char *name, *kind; /* node and operator; of deeper spans the text that the kernel gave, and "" */
+  int64_t begin, end;      /* nanoseconds */
+} tenon_span_t;
+TENON_API int32_t tenon_profile_count(const tenon_profile_t *profile);
+TENON_API tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index, tenon_span_t *span);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* The library `core`: every built-in operator, linked into libtenon as any author would link a library statically.
+ * Each family is a group in a file of its own.  Invariant: nothing here sees more than tenon/op.h. */
+#include <tenon/op.h>
+
+#define FAMILIES(X)                                                                                                     \
+  X(core_view) X(core_copy) X(core_fill) X(core_join) X(core_pad) X(core_gather) X(core_scatter)                       \
+  X(core_reduction) X(core_softmax) X(core_norm) X(core_channel)                                                       \
+  X(core_arithmetic) X(core_power) X(core_transcendental) X(core_activation) X(core_comparison) X(core_logic)          \
+  X(core_selection) X(core_conversion) X(core_random)                                                                  \
+  X(core_matmul) X(core_conv) X(core_pool)
+
+/* The files of simd/ once more, compiled for an instruction set: they extend what the list above defines. */
+#if defined(__x86_64__) || defined(_M_X64)
+#define SIMD_FAMILIES(X)                                                                                               \
+  BOTH(X, core_arithmetic) BOTH(X, core_power) BOTH(X, core_transcendental) BOTH(X, core_activation)                   \
+  BOTH(X, core_comparison) BOTH(X, core_logic) BOTH(X, core_selection) BOTH(X, core_conversion)                        \
+  BOTH(X, core_reduction) BOTH(X, core_softmax) BOTH(X, core_norm) BOTH(X, core_channel)
+#define BOTH(X, name) X(name##_avx2) X(name##_avx512)
+#else
+#define SIMD_FAMILIES(X)
+#endif
+
+#define DECLARE(name) TENON_C const tenon_item_t name[];
+#define GROUP(name) , TENON_GROUP(name)
+FAMILIES(DECLARE)
+SIMD_FAMILIES(DECLARE)
+
+TENON_LIBRARY(core, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP))

@@ -1,0 +1,275 @@
+/* matmul and gemm of f32 by oneDNN: constant matrices are packed once, bias and activation are fused.
+ * The host calls prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do well goes to
+ * the plain kernels in ../matmul.c.  Invariant: with packed weights b is never looked at again. */
+#include "../matmul.h"
+#include "../dense.h"
+#include "dnn.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { TINY = 4096 /* multiplications: below, the plain kernel is faster than oneDNN's start */ };
+enum { KIND_MATMUL = 1, KIND_GEMM = 2 };
+enum { DENSE_A = 1, DENSE_B = 2, DENSE_C = 4, UNFUSED = 8 }; /* variants of a job: what the kernel does itself */
+
+typedef struct plan_t {
+  dnn_cache_t cache;
+  tenon_tensor_t b; /* as the plan knows it: the packed weights, row-major to whoever asks */
+  int64_t shape[2], strides[2];
+  dnnl_memory_desc_t packed_md;
+  void *packed;
+} plan_t;
+
+/* What one call wants of oneDNN. */
+typedef struct want_t {
+  tenon_tensor_t *tensors[4]; /* a, b, bias, c */
+  int transpose_a, transpose_b, kind;
+  finish_t finish;
+  const plan_t *plan;
+} want_t;
+
+/* ---- making a primitive ----------------------------------------------------------------------------------------- */
+
+/* An axis of extent 1 gets the stride that it would have if it were dense, which is what layouts are recognised by. */
+static void strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) {
+  int64_t span = 1; /* of the axes to the right */
+  for (int32_t i = rank - 1; i >= 0; i--) {
+    if (dims[i] == 1) strides[i] = span;
+    if (dims[i] * strides[i] > span) span = dims[i] * strides[i];
+  }
+}
+
+/* A matrix of the product as a descriptor of `rank` axes: 2, or 4 with two batch axes. */
+static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_t rows, int64_t columns, int32_t rank) {
+  int64_t dims[4] = {1, 1, rows, columns}, strides[4] = {0, 0, x->row, x->column};
+  for (int32_t i = 0; i < p->rank; i++) {
+    int32_t to = 2 - p->rank + i;
+    dims[to] = x->batch[i] ? p->batch[i] : 1;
+    strides[to] = x->batch[i];
+  }
+  strides_settle(rank, dims + 4 - rank, strides + 4 - rank);
+  return dnn_strided(rank, dims + 4 - rank, strides + 4 - rank);
+}
+
+/* A bias that oneDNN adds itself: one number for each column. */
+static int bias_is_row(const matmul_t *p) {
+  int row = p->bias.row == 0 && (p->bias.column == 1 || p->n == 1);
+  for (int32_t i = 0; i < p->rank; i++) row = row && p->bias.batch[i] == 0;
+  return row;
+}
+
+/* Tries one variant.  1: the job has its primitive. */
+static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
+  int fused = !(variant & UNFUSED), packed = want->plan != 0;
+  int32_t rank = p->rank ? 4 : 2;
+  int64_t bias_dims[4] = {1, 1, 1, p->n}, bias_strides[4] = {p->n, p->n, p->n, 1}, b_dims[2] = {p->k, p->n};
+  dnnl_primitive_desc_t desc = 0;
+  dnnl_primitive_attr_t attributes = 0;
+  dnnl_memory_desc_t bias = 0, b = 0, a = matrix_md(p, &p->a, p->m, p->k, rank);
+  dnnl_memory_desc_t c = matrix_md(p, &p->c, p->m, p->n, rank);
+  b = packed ? dnn_any(2, b_dims) : matrix_md(p, &p->b, p->k, p->n, rank);
+  if (fused && p->bias.data) bias = dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank);
+  int good = a && b && c && (bias || !fused || !p->bias.data) &&
+             dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none, want->finish.alpha,
+                            want->finish.beta) &&
+             dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) == dnnl_success;
+  if (good && dnn_is_reference(desc) && !packed) good = 0;
+  if (good && packed && !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), want->plan->packed_md)) {
+    /* these extents like another packing: a copy for them, or, without memory for it, the plan's */
+    dnnl_memory_desc_t other = 0;
+    good = dnnl_memory_desc_clone(&other, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success;
+    if (good) job->weights = dnn_pack(want->plan->packed_md, want->plan->packed, other);
+    if (!job->weights) {
+      dnnl_primitive_desc_destroy(desc), desc = 0;
+      good = dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, want->plan->packed_md, bias, c, attributes) ==
+             dnnl_success;
+    }
+    if (other) dnnl_memory_desc_destroy(other);
+  }
+  if (good) {
+    job->variant = variant;
+    dnn_job_arg(job, DNNL_ARG_SRC, a);
+    dnn_job_arg(job, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
+    dnn_job_arg(job, DNNL_ARG_DST, c);
+    if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
+    good = dnn_job_finish(job, desc);
+  } else if (desc) {
+    dnnl_primitive_desc_destroy(desc);
+  }
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  dnnl_memory_desc_t mds[4] = {a, b, bias, c};
+  for (int i = 0; i < 4; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  return good;
+}
+
+static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
+  dnn_job_t *job = dnn_job_create(key);
+  tenon_tensor_t dense[4], *tensors[4];
+  int64_t strides[4][TENON_RANK_MAX];
+  for (uint32_t variant = 0; job && variant < 2 * UNFUSED; variant++) {
+    int whole = variant == 0 || variant == UNFUSED, most = variant == 7 || variant == 15;
+    matmul_t p;
+    if (!whole && !most) continue; /* as things are, or all of them dense */
+    for (int i = 0; i < 4; i++) {
+      tensors[i] = want->tensors[i];
+      if (!most || i == 2) continue;
+      dense[i] = *want->tensors[i], dense[i].strides = strides[i], tensors[i] = &dense[i];
+      for (int64_t axis = dense[i].ndim - 1, stride = 1; axis >= 0; stride *= dense[i].shape[axis--])
+        strides[i][axis] = stride;
+    }
+    if (variant & UNFUSED) tensors[2] = 0;
+    core_matmul_view(tensors, want->transpose_a, want->transpose_b, &p);
+    int plain = want->finish.scale == 1 && (want->finish.bias_scale == 1 || !p.bias.data);
+    if (!(variant & UNFUSED) && (!plain || (p.bias.data && !bias_is_row(&p)))) continue;
+    if (p.rank > (want->plan ? 0 : 2)) continue;
+    if (job_try(job, want, &p, variant)) break;
+    dnn_job_destroy(job);
+    job = dnn_job_create(key);
+  }
+  return job;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
+  if (want->plan) return tenon_fail(call, TENON_INTERNAL, "oneDNN has no product for the weights that it packed");
+  return want->kind == KIND_GEMM ? core_gemm_run(call) : core_matmul_run(call);
+}
+
+static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) {
+  tenon_tensor_t **t = want->tensors, *out = call->outputs[0];
+  const plan_t *plan = want->plan;
+  uint32_t variant = job->variant;
+  if (variant & DENSE_A) t[0] = core_dense(call, t[0], t[0]->dtype);
+  if (variant & DENSE_B && !plan) t[1] = core_dense(call, t[1], t[1]->dtype);
+  if (variant & DENSE_C) t[3] = core_place_dense(call, t[3], t[3]->dtype);
+  if (!t[0] || !t[1] || !t[3]) return TENON_MEMORY;
+  void *weights = job->weights ? job->weights : plan ? plan->packed : t[1]->data;
+  void *data[4] = {t[0]->data, weights, t[3]->data, t[2] ? t[2]->data : 0};
+  TENON_TRY(dnn_run(call, job, data));
+  if (variant & UNFUSED) {
+    matmul_t p;
+    core_matmul_view(t, want->transpose_a, want->transpose_b, &p);
+    want->finish.dtype = out->dtype;
+    TENON_TRY(core_matmul_finish(call, &p, &want->finish));
+  }
+  return core_settle(call, out, t[3]);
+}
+
+static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
+  plan_t *plan = (plan_t *)call->plan;
+  dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
+  tenon_tensor_t **t = want->tensors, *out = call->outputs[0];
+  dnn_key_t key;
+  if (tenon_count(out) == 0) return TENON_OK;
+  want->plan = plan;
+  t[0] = call->inputs[0], t[1] = plan ? &plan->b : call->inputs[1], t[2] = call->inputs[2], t[3] = out;
+  int known = 1;
+  dnn_key_open(&key, want->kind);
+  dnn_key_add(&key, want->transpose_a | want->transpose_b << 1 | (int)want->finish.activation << 2);
+  dnn_key_number(&key, want->finish.alpha);
+  dnn_key_number(&key, want->finish.beta);
+  for (int i = 0; i < 4; i++) known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
+  dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
+  if (job) return job->primitive ? job_run(call, want, job) : plain(call, want);
+  if (!known && !plan) return plain(call, want);
+  job = job_make(&key, want);
+  if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  int kept = known && (job->primitive || !plan) && dnn_publish(cache, job);
+  tenon_status_t status = job->primitive ? job_run(call, want, job) : plain(call, want);
+  if (!kept) dnn_job_destroy(job);
+  return status;
+}
+/* The multiplications of a call without a plan. */
+static int tiny(const tenon_call_t *call, int transpose_a) {
+  const tenon_tensor_t *a = call->inputs[0];
+  int64_t inner = a->ndim ? a->shape[a->ndim - (transpose_a && a->ndim > 1 ? 2 : 1)] : 1, work = inner;
+  for (int32_t i = 0; i < call->outputs[0]->ndim; i++) {
+    int64_t extent = call->outputs[0]->shape[i];
+    if (extent > TINY) return 0;
+    work *= extent;
+    if (work > TINY) return 0;
+  }
+  return 1;
+}
+
+static tenon_status_t dnn_matmul(tenon_call_t *call) {
+  want_t want = {.kind = KIND_MATMUL, .transpose_a = call->attrs[0].as.i != 0, .transpose_b = call->attrs[1].as.i != 0};
+  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_matmul_run(call);
+  want.finish = core_matmul_finish_of(call->attrs);
+  return multiply(call, &want);
+}
+
+static tenon_status_t dnn_gemm(tenon_call_t *call) {
+  want_t want = {.kind = KIND_GEMM, .transpose_a = call->attrs[2].as.i != 0, .transpose_b = call->attrs[3].as.i != 0};
+  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_gemm_run(call);
+  want.finish = core_gemm_finish_of(call->attrs);
+  return multiply(call, &want);
+}
+
+/* ---- preparing -------------------------------------------------------------------------------------------------- */
+
+static void plan_release(void *pointer) {
+  plan_t *plan = (plan_t *)pointer;
+  if (!plan) return;
+  dnn_cache_clear(&plan->cache);
+  if (plan->packed_md) dnnl_memory_desc_destroy(plan->packed_md);
+  dnn_free(plan->packed);
+  free(plan);
+}
+
+/* Packs b if it is a constant matrix worth it; no plan otherwise. */
+static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose_b) {
+  enum { USUAL_ROWS = 128 };
+  const tenon_meta_t *a = node->inputs[0];
+  const tenon_tensor_t *b = node->inputs[1]->value;
+  if (!(node->constant >> 1 & 1) || !b || b->ndim != 2 || a->ndim < 2 || !dnn_engine()) return TENON_OK;
+  if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= TINY) return TENON_OK;
+  plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
+  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a matrix product");
+  int64_t m = 1, k = b->shape[transpose_b ? 1 : 0], n = b->shape[transpose_b ? 0 : 1];
+  for (int32_t i = 0; i < a->ndim; i++)
+    if (i != a->ndim - (transpose_a ? 2 : 1)) m = tenon_is_known(a->dims[i]) && m ? m * a->dims[i].value : 0;
+  if (m <= 0) m = USUAL_ROWS;
+  plan->b = *b, plan->b.data = 0, plan->b.shape = plan->shape, plan->b.strides = plan->strides;
+  for (int i = 0; i < 2; i++) plan->shape[i] = b->shape[i];
+  plan->strides[0] = b->shape[1], plan->strides[1] = 1;
+  int64_t a_dims[2] = {m, k}, a_strides[2] = {k, 1}, b_dims[2] = {k, n}, c_dims[2] = {m, n}, c_strides[2] = {n, 1};
+  int64_t b_strides[2] = {b->strides[transpose_b ? 1 : 0], b->strides[transpose_b ? 0 : 1]};
+  dnnl_memory_desc_t a_md = dnn_strided(2, a_dims, a_strides), c_md = dnn_strided(2, c_dims, c_strides);
+  dnnl_memory_desc_t any = dnn_any(2, b_dims), given = dnn_strided(2, b_dims, b_strides);
+  dnnl_primitive_desc_t desc = 0;
+  int good = a_md && c_md && any && given &&
+             dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a_md, any, 0, c_md, 0) == dnnl_success &&
+             !dnn_is_reference(desc) &&
+             dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success;
+  if (good) plan->packed = dnn_pack(given, b->data, plan->packed_md);
+  dnnl_memory_desc_t mds[4] = {a_md, c_md, any, given};
+  for (int i = 0; i < 4; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  if (!plan->packed) { /* the call does without */
+    plan_release(plan);
+    return TENON_OK;
+  }
+  node->plan = plan;
+  node->consumed |= 1u << 1;
+  return TENON_OK;
+}
+
+static tenon_status_t matmul_prepare(tenon_node_t *node) {
+  return prepare(node, node->attrs[0].as.i != 0, node->attrs[1].as.i != 0);
+}
+static tenon_status_t gemm_prepare(tenon_node_t *node) {
+  return prepare(node, node->attrs[2].as.i != 0, node->attrs[3].as.i != 0);
+}
+
+/* clang-format off */
+TENON_ITEMS(core_dnn_matmul,
+  TENON_EXTEND("core::matmul",
+    TENON_PREPARE(matmul_prepare, plan_release),
+    TENON_KERNEL("cpu f32 strided", dnn_matmul)),
+  TENON_EXTEND("core::gemm",
+    TENON_PREPARE(gemm_prepare, plan_release),
+    TENON_KERNEL("cpu f32 strided", dnn_gemm)))
+/* clang-format on */

@@ -1,0 +1,57 @@
+/* What happens to a tile of a product before it is written for good: scale, bias, residual, activation.
+ * Used by the plain forms of matmul, gemm and conv, and by their oneDNN forms for what oneDNN cannot fuse.
+ * Invariant: the list of activations is here only; its order is the choice that arrives in attributes. */
+#ifndef TENON_OPS_FINISH_H
+#define TENON_OPS_FINISH_H
+
+#include <tenon/op.h>
+
+/* clang-format off */
+#define FINISH_ACTIVATIONS(X) /* name, value at x; alpha and beta are the operator's */   \
+  X(relu, x < 0 ? 0 : x)                                                                  \
+  X(clip, x < alpha ? alpha : x > beta ? beta : x)                                        \
+  X(leaky_relu, x < 0 ? alpha * x : x)                                                    \
+  X(elu, x < 0 ? alpha * expm1(x) : x)                                                    \
+  X(gelu, x * (T)0.5 * (1 + erf(x * (T)0.70710678118654752440)))                          \
+  X(gelu_tanh, x * (T)0.5 * (1 + tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)))) \
+  X(tanh, tanh(x))                                                                        \
+  X(sigmoid, 1 / (1 + exp(-x)))                                                           \
+  X(silu, x / (1 + exp(-x)))                                                              \
+  X(hard_sigmoid, FINISH_UNIT(alpha * x + beta))                                          \
+  X(hard_swish, x * FINISH_UNIT(x * (T)(1.0 / 6) + (T)0.5))                               \
+  X(mish, x * tanh(x > 20 ? x : log1p(exp(x))))
+/* clang-format on */
+#define FINISH_UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))
+
+#define FINISH_CHOICE_(name, value) ", '" #name "'"
+/* The end of a schema's list of arguments. */
+#define FINISH_ARGUMENTS                                                                                               \
+  "str['none'" FINISH_ACTIVATIONS(FINISH_CHOICE_) "] activation='none', float alpha=0.0, float beta=0.0"
+
+#define FINISH_NAME_(name, value) FINISH_##name,
+enum { FINISH_none, FINISH_ACTIVATIONS(FINISH_NAME_) FINISH_COUNT };
+
+typedef struct finish_side_t { /* something that is added; data NULL: nothing */
+  const void *data;
+  int64_t row, column; /* strides in elements, 0 to repeat */
+} finish_side_t;
+
+typedef struct finish_t { /* c = activation(scale * c + bias_scale * bias + residual) */
+  tenon_dtype_t dtype;    /* as in core_products; integers have no activation */
+  double scale, bias_scale;
+  int64_t activation;
+  double alpha, beta;
+  finish_side_t bias, residual;
+  void *c;
+  int64_t row, column;
+} finish_t;
+
+/* 0: there is nothing to do. */
+static inline int finish_wanted(const finish_t *f) {
+  return f->scale != 1 || f->bias.data || f->residual.data || f->activation != FINISH_none;
+}
+
+/* For rows [i, i_end) and columns [j, j_end). */
+void core_finish(const finish_t *finish, int64_t i, int64_t i_end, int64_t j, int64_t j_end);
+
+#endif

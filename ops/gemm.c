@@ -1,0 +1,103 @@
+/* Matrix products of f32, f64 and wrapping integers, and their distribution over threads by tiles of c.
+ * Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
+ * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how many there are. */
+#include "gemm.h"
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define VECTOR 64
+#elif defined(__AVX__)
+#define VECTOR 32
+#else
+#define VECTOR 16
+#endif
+enum { MR = 6, ROWS = 96, DEPTH = GEMM_DEPTH };
+
+#define T float
+#define NAME(x) x##_f32
+#include "gemm_kernel.h"
+#define T double
+#define NAME(x) x##_f64
+#include "gemm_kernel.h"
+#define T uint32_t
+#define NAME(x) x##_u32
+#include "gemm_kernel.h"
+#define T uint64_t
+#define NAME(x) x##_u64
+#include "gemm_kernel.h"
+
+tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype) {
+  int is_float = dtype.code == (TENON_F32 & 0xff) || dtype.code == (TENON_BF16 & 0xff);
+  if (is_float) return tenon_dtype(dtype.bits == 64 ? TENON_F64 : TENON_F32);
+  return dtype.bits >= 32 ? dtype : tenon_dtype(TENON_I32);
+}
+
+void core_gemm(tenon_dtype_t dtype, const product_t *product) {
+  product_t p = *product;
+  if (p.m == 0 || p.n == 0) return;
+  if (p.row == 1 && (p.column != 1 || (p.n <= 2 && p.m > 2))) { /* the transposed product has the better inner loop */
+    operand_t a = p.a;
+    p.a = p.b, p.b = a;
+    p.m = product->n, p.n = product->m;
+    p.row = product->column, p.column = product->row;
+  }
+  switch (tenon_dtype_id(dtype)) {
+  case TENON_F32: gemm_f32(&p); break;
+  case TENON_F64: gemm_f64(&p); break;
+  case TENON_I32:
+  case TENON_U32: gemm_u32(&p); break;
+  default: gemm_u64(&p); break;
+  }
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tiling_t {
+  const products_t *all;
+  int64_t rows, columns;           /* of a tile */
+  int64_t row_tiles, column_tiles; /* of a product */
+} tiling_t;
+
+static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const tiling_t *t = (const tiling_t *)argument;
+  const products_t *all = t->all;
+  int64_t size = all->dtype.bits / 8;
+  (void)call;
+  for (int64_t tile = begin; tile < end; tile++) {
+    int64_t index = tile / (t->row_tiles * t->column_tiles), at = tile % (t->row_tiles * t->column_tiles);
+    int64_t i = at / t->column_tiles * t->rows, j = at % t->column_tiles * t->columns;
+    product_t p = all->product;
+    int64_t i_end = p.m - i < t->rows ? p.m : i + t->rows, j_end = p.n - j < t->columns ? p.n : j + t->columns;
+    all->place(all->context, index, &p);
+    operand_t *sides[2] = {&p.a, &p.b};
+    int64_t first[2] = {i, j};
+    for (int s = 0; s < 2; s++) {
+      if (sides[s]->pack)
+        sides[s]->first += first[s];
+      else
+        sides[s]->data = (const char *)sides[s]->data + first[s] * sides[s]->vector * size;
+    }
+    p.c = (char *)p.c + (i * p.row + j * p.column) * size;
+    p.m = i_end - i, p.n = j_end - j;
+    core_gemm(all->dtype, &p);
+    if (all->finish) all->finish(all->context, index, i, i_end, j, j_end);
+  }
+  return TENON_OK;
+}
+
+tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
+  enum { TILES = 8, COLUMNS = 256, NARROW = 64, WORK = 1 << 17 };
+  const product_t *p = &products->product;
+  if (p->m <= 0 || p->n <= 0 || products->count <= 0) return TENON_OK;
+  tiling_t t = {products, p->m < ROWS ? p->m : ROWS, p->n < COLUMNS ? p->n : COLUMNS, 0, 0};
+  t.row_tiles = (p->m - 1) / t.rows + 1;
+  t.column_tiles = (p->n - 1) / t.columns + 1;
+  if (t.row_tiles * products->count * t.column_tiles < TILES && t.columns > NARROW) { /* enough for a few threads */
+    int64_t wanted = (TILES - 1) / (t.row_tiles * products->count) + 1, most = (p->n - 1) / NARROW + 1;
+    t.columns = (p->n - 1) / (wanted < most ? wanted : most) + 1;
+    t.columns = (t.columns + NARROW - 1) / NARROW * NARROW;
+    t.column_tiles = (p->n - 1) / t.columns + 1;
+  }
+  int64_t work = t.rows * t.columns * (p->k + 1), grain = work < WORK ? WORK / work : 1;
+  return call->host->parallel(call, products->count * t.row_tiles * t.column_tiles, grain, tiles_run, &t);
+}

@@ -1,0 +1,36 @@
+/* The arguments of one matrix multiplication, with whatever strides they came, as a batch of plain products.
+ * Filled by matmul.c for its own kernel and for oneDNN's.  Invariant: the fewest batch axes that say the same; rows
+ * that lie one after the other over a batch are one product. */
+#ifndef TENON_OPS_MATMUL_H
+#define TENON_OPS_MATMUL_H
+
+#include "finish.h"
+#include <tenon/op.h>
+
+typedef struct matrix_t {
+  void *data;
+  int64_t row, column, batch[TENON_RANK_MAX]; /* strides; 0 repeats */
+} matrix_t;
+
+typedef struct matmul_t {
+  int64_t m, n, k;
+  int32_t rank; /* batch axes */
+  int64_t batch[TENON_RANK_MAX];
+  matrix_t a, b, c, bias; /* bias.data NULL: none */
+} matmul_t;
+
+/* Of inputs a, b, bias, and the output, as the schemas of matmul and gemm order them. */
+void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b, matmul_t *out);
+
+/* Applies `finish` (its c, bias and strides are filled in here) to the whole result, on all threads. */
+tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul, const finish_t *finish);
+
+/* What attributes say about the result. */
+finish_t core_matmul_finish_of(const tenon_value_t *attrs);
+finish_t core_gemm_finish_of(const tenon_value_t *attrs);
+
+/* The plain kernels: any dtype, any strides. */
+tenon_status_t core_matmul_run(tenon_call_t *call);
+tenon_status_t core_gemm_run(tenon_call_t *call);
+
+#endif

@@ -1,0 +1,358 @@
+/* max_pool, average_pool, lp_pool and their global forms: one sweep of windows over an input of any strides.
+ * A thread takes up to LANES neighbours at once: channels where they are the innermost axis, else positions along the
+ * last one.  Invariant: the result lies channels-last if the input does. */
+#include "pool.h"
+#include "axes.h"
+#include "dense.h"
+#include <math.h>
+
+enum { LANES = 64 };
+
+typedef struct sums_t { /* of the lanes: elements of any dtype, and the index of the greatest */
+  _Alignas(64) char value[LANES * 8];
+  int64_t index[LANES];
+} sums_t;
+
+/* Takes lanes [lo, hi) of the elements under one tap; `at` and `at_step`: their indices, step 0 if nobody asks. */
+typedef void (*tap_fn)(sums_t *sums, const void *x, int64_t stride, int64_t lo, int64_t hi, int64_t at, int64_t at_step,
+                       double p);
+/* Starts the sums (out NULL), or writes them. */
+typedef void (*done_fn)(sums_t *sums, void *out, int64_t stride, int64_t lanes, const double *counts, double p);
+
+typedef struct pool_t {
+  window_t window;
+  tenon_tensor_t *x, *out, *indices;
+  tap_fn tap;
+  done_fn done;
+  double p;
+  int include_pad, column_major, by_channel;
+} pool_t;
+
+/* ---- what is taken of a window ---------------------------------------------------------------------------------- */
+
+#define MAX(T, suffix, least)                                                                                          \
+  static void max_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo, int64_t hi, int64_t at,     \
+                               int64_t at_step, double p) {                                                            \
+    const T *x = (const T *)from;                                                                                      \
+    T *best = (T *)(void *)sums->value;                                                                                \
+    (void)p;                                                                                                           \
+    if (!at_step && stride == 1)                                                                                       \
+      for (int64_t l = lo; l < hi; l++) best[l] = x[l] > best[l] || x[l] != x[l] ? x[l] : best[l];                     \
+    else                                                                                                               \
+      for (int64_t l = lo; l < hi; l++) {                                                                              \
+        T value = x[l * stride];                                                                                       \
+        int better = value > best[l] || value != value || sums->index[l] < 0;                                          \
+        sums->index[l] = better ? at + l * at_step : sums->index[l];                                                   \
+        best[l] = better ? value : best[l];                                                                            \
+      }                                                                                                                \
+  }                                                                                                                    \
+  static void max_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes, const double *counts,          \
+                                double p) {                                                                            \
+    T *best = (T *)(void *)sums->value, *to = (T *)out;                                                                \
+    (void)counts, (void)p;                                                                                             \
+    for (int64_t l = 0; l < lanes; l++)                                                                                \
+      if (to)                                                                                                          \
+        to[l * stride] = best[l];                                                                                      \
+      else                                                                                                             \
+        best[l] = (least), sums->index[l] = -1;                                                                        \
+  }
+MAX(float, F32, -INFINITY)
+MAX(double, F64, -(double)INFINITY)
+MAX(int8_t, I8, INT8_MIN)
+MAX(int16_t, I16, INT16_MIN)
+MAX(int32_t, I32, INT32_MIN)
+MAX(int64_t, I64, INT64_MIN)
+MAX(uint8_t, U8, 0)
+MAX(uint16_t, U16, 0)
+MAX(uint32_t, U32, 0)
+MAX(uint64_t, U64, 0)
+
+#define SUM(T, name, suffix, term, result)                                                                             \
+  static void name##_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo, int64_t hi, int64_t at,  \
+                                  int64_t at_step, double power) {                                                     \
+    const T *x = (const T *)from;                                                                                      \
+    T *sum = (T *)(void *)sums->value, p = (T)power;                                                                   \
+    (void)at, (void)at_step, (void)p;                                                                                  \
+    if (stride == 1)                                                                                                   \
+      for (int64_t l = lo; l < hi; l++) sum[l] += term(x[l]);                                                          \
+    else                                                                                                               \
+      for (int64_t l = lo; l < hi; l++) sum[l] += term(x[l * stride]);                                                 \
+  }                                                                                                                    \
+  static void name##_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes, const double *counts,       \
+                                   double power) {                                                                     \
+    T *sum = (T *)(void *)sums->value, *to = (T *)out, p = (T)power;                                                   \
+    (void)counts, (void)p;                                                                                             \
+    for (int64_t l = 0; l < lanes; l++)                                                                                \
+      if (to)                                                                                                          \
+        to[l * stride] = (result);                                                                                     \
+      else                                                                                                             \
+        sum[l] = 0;                                                                                                    \
+  }
+#define TERM_SAME(x) (x)
+#define TERM_F32(x) (p == 2 ? (x) * (x) : p == 1 ? fabsf(x) : powf(fabsf(x), p))
+#define TERM_F64(x) (p == 2 ? (x) * (x) : p == 1 ? fabs(x) : pow(fabs(x), p))
+SUM(float, average, F32, TERM_SAME, sum[l] / (float)counts[l])
+SUM(double, average, F64, TERM_SAME, sum[l] / counts[l])
+SUM(float, lp, F32, TERM_F32, p == 2 ? sqrtf(sum[l]) : powf(sum[l], 1 / p))
+SUM(double, lp, F64, TERM_F64, p == 2 ? sqrt(sum[l]) : pow(sum[l], 1 / p))
+
+enum { POOL_MAX, POOL_AVERAGE, POOL_LP };
+static const struct {
+  uint32_t dtype;
+  int kind;
+  tap_fn tap;
+  done_fn done;
+} pools[] = {
+#define MAX_ROW(id) {TENON_##id, POOL_MAX, max_tap_##id, max_done_##id},
+    MAX_ROW(F32) MAX_ROW(F64) MAX_ROW(I8) MAX_ROW(I16) MAX_ROW(I32) MAX_ROW(I64) MAX_ROW(U8) MAX_ROW(U16) MAX_ROW(U32)
+        MAX_ROW(U64){TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32},
+    {TENON_F64, POOL_AVERAGE, average_tap_F64, average_done_F64},
+    {TENON_F32, POOL_LP, lp_tap_F32, lp_done_F32},
+    {TENON_F64, POOL_LP, lp_tap_F64, lp_done_F64},
+};
+
+/* ---- the sweep -------------------------------------------------------------------------------------------------- */
+
+/* How many elements of the window at output position `o` of an axis count for an average. */
+static int64_t axis_count(const pool_t *pool, int32_t axis, int64_t o) {
+  const window_t *w = &pool->window;
+  int64_t count = 0, end = w->in[axis] + (pool->include_pad ? w->after[axis] : 0);
+  for (int64_t tap = 0; tap < w->kernel[axis]; tap++) {
+    int64_t at = o * w->stride[axis] - w->before[axis] + tap * w->dilation[axis];
+    count += at < end && (pool->include_pad || at >= 0);
+  }
+  return count;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
+
+/* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last axis of channel. */
+static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o, int64_t lanes) {
+  const window_t *w = &pool->window;
+  const tenon_tensor_t *x = pool->x, *out = pool->out;
+  int32_t rank = w->rank, last = rank - 1, fixed = pool->by_channel ? rank : last;
+  int64_t size = x->dtype.bits / 8, taps = window_size(w->kernel, rank), space = window_size(w->in, rank);
+  int64_t x_lane = pool->by_channel ? x->strides[1] : w->stride[last] * x->strides[2 + last];
+  int64_t out_axis = pool->by_channel ? 1 : 1 + rank, out_at = image * out->strides[0] + channel * out->strides[1];
+  int64_t at_lane = 0, at_weights[SPATIAL_MAX], tap[SPATIAL_MAX];
+  double counts[LANES];
+  sums_t sums;
+  int64_t weight = 1;
+  for (int32_t i = 0; i < rank; i++) { /* of the indices: row-major, or the first axis innermost */
+    int32_t axis = pool->column_major ? i : last - i;
+    at_weights[axis] = weight;
+    weight *= w->in[axis];
+  }
+  at_lane = pool->by_channel ? space : w->stride[last] * at_weights[last];
+  for (int64_t l = 0; l < lanes; l++) counts[l] = 1;
+  for (int32_t i = 0; i < rank; i++) {
+    out_at += o[i] * out->strides[2 + i];
+    if (pool->done == average_done_F32 || pool->done == average_done_F64)
+      for (int64_t l = 0, c = 0; l < lanes; l++) {
+        if (l == 0 || i >= fixed) c = axis_count(pool, i, i < fixed ? o[i] : o[i] + l);
+        counts[l] *= (double)c;
+      }
+  }
+  pool->done(&sums, 0, 0, lanes, counts, pool->p);
+  for (int64_t t = 0; t < taps; t++) {
+    int64_t offset = image * x->strides[0] + channel * x->strides[1], lo = 0, hi = lanes, rest = t;
+    int64_t at = (image * x->shape[1] + channel) * space;
+    for (int32_t i = last; i >= 0; i--) {
+      tap[i] = rest % w->kernel[i];
+      rest /= w->kernel[i];
+      int64_t place = o[i] * w->stride[i] - w->before[i] + tap[i] * w->dilation[i];
+      if (i >= fixed) { /* place + lane * stride is inside for lanes [lo, hi) */
+        int64_t end = ceil_div(w->in[i] - place, w->stride[i]);
+        lo = place < 0 ? ceil_div(-place, w->stride[i]) : 0;
+        hi = end < hi ? end : hi;
+      } else if (place < 0 || place >= w->in[i]) {
+        hi = 0;
+      }
+      offset += place * x->strides[2 + i];
+      at += place * at_weights[i];
+    }
+    if (lo >= hi) continue;
+    const char *from = (const char *)x->data + offset * size; /* of lane 0, which may be padding */
+    pool->tap(&sums, from, x_lane, lo, hi, at, pool->indices ? at_lane : 0, pool->p);
+  }
+  pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts, pool->p);
+  if (!pool->indices) return;
+  const tenon_tensor_t *indices = pool->indices;
+  int64_t to = image * indices->strides[0] + channel * indices->strides[1];
+  for (int32_t i = 0; i < rank; i++) to += o[i] * indices->strides[2 + i];
+  for (int64_t l = 0; l < lanes; l++) ((int64_t *)indices->data)[to + l * indices->strides[out_axis]] = sums.index[l];
+}
+
+/* Part: (image, position or row of positions, block of channels or channel). */
+static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const pool_t *pool = (const pool_t *)argument;
+  const window_t *w = &pool->window;
+  int64_t channels = pool->x->shape[1], row = w->out[w->rank - 1], o[SPATIAL_MAX];
+  int64_t step = pool->by_channel ? LANES : 1, blocks = (channels - 1) / step + 1;
+  int64_t positions = window_size(w->out, w->rank) / (pool->by_channel ? 1 : row);
+  (void)call;
+  for (int64_t part = begin; part < end; part++) {
+    int64_t channel = part % blocks * step, rest = part / blocks % positions, image = part / blocks / positions;
+    int32_t i = w->rank - 1;
+    if (!pool->by_channel) o[i--] = 0;
+    for (; i >= 0; i--) {
+      o[i] = rest % w->out[i];
+      rest /= w->out[i];
+    }
+    if (pool->by_channel) {
+      sweep_lanes(pool, image, channel, o, channels - channel < LANES ? channels - channel : LANES);
+      continue;
+    }
+    for (int64_t at = 0; at < row; at += LANES) {
+      o[w->rank - 1] = at;
+      sweep_lanes(pool, image, channel, o, row - at < LANES ? row - at : LANES);
+    }
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
+  tenon_dtype_t dtype = call->inputs[0]->dtype;
+  if (dtype.bits == 16 && dtype.code != (TENON_I16 & 0xff) && dtype.code != (TENON_U16 & 0xff))
+    dtype = tenon_dtype(TENON_F32);
+  if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
+  pool->x = core_as(call, call->inputs[0], dtype);
+  pool->out = core_place(call, call->outputs[0], dtype);
+  if (!pool->x || !pool->out) return TENON_MEMORY;
+  for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+    if (pools[i].dtype == tenon_dtype_id(dtype) && pools[i].kind == kind)
+      pool->tap = pools[i].tap, pool->done = pools[i].done;
+  int64_t row = pool->window.out[pool->window.rank - 1];
+  pool->by_channel = pool->x->strides[1] == 1 || row < 8;
+  int64_t step = pool->by_channel ? LANES : 1, blocks = (pool->x->shape[1] - 1) / step + 1;
+  int64_t positions = window_size(pool->window.out, pool->window.rank) / (pool->by_channel ? 1 : row);
+  int64_t work = window_size(pool->window.kernel, pool->window.rank) * (pool->by_channel ? LANES : row);
+  int64_t grain = work < 1 << 15 ? (1 << 15) / work : 1;
+  TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
+  return core_settle(call, call->outputs[0], pool->out);
+}
+
+tenon_status_t core_max_pool_run(tenon_call_t *call) {
+  pool_t pool = {.indices = call->outputs[1], .column_major = call->attrs[POOL_MORE].as.i != 0};
+  pool_window(call, &pool.window);
+  return sweep(call, &pool, POOL_MAX);
+}
+
+tenon_status_t core_average_pool_run(tenon_call_t *call) {
+  pool_t pool = {.include_pad = call->attrs[POOL_MORE].as.i != 0};
+  pool_window(call, &pool.window);
+  return sweep(call, &pool, POOL_AVERAGE);
+}
+
+static tenon_status_t lp_pool_run(tenon_call_t *call) {
+  pool_t pool = {.p = call->attrs[POOL_MORE].as.f};
+  pool_window(call, &pool.window);
+  return sweep(call, &pool, POOL_LP);
+}
+
+static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
+  static const tenon_value_t none[4] = {{TENON_KIND_NONE, 0, {0}}};
+  const tenon_tensor_t *x = call->inputs[0];
+  window_args_t args = window_args(none, 0);
+  pool_t pool = {.p = p};
+  core_window_set(&pool.window, &args, x->ndim - 2, x->shape + 2, x->shape + 2, call->outputs[0]->shape + 2);
+  return sweep(call, &pool, kind);
+}
+
+static tenon_status_t global_max_run(tenon_call_t *call) { return global_run(call, POOL_MAX, 0); }
+static tenon_status_t global_average_run(tenon_call_t *call) { return global_run(call, POOL_AVERAGE, 0); }
+static tenon_status_t global_lp_run(tenon_call_t *call) { return global_run(call, POOL_LP, call->attrs[0].as.f); }
+
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t rank_check(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  if (x->ndim < 3)
+    return tenon_fail(infer, TENON_INVALID, "x has %d axes; expected batch, channels and at least one spatial axis",
+                      x->ndim);
+  out->ndim = x->ndim;
+  out->dims[0] = x->dims[0], out->dims[1] = x->dims[1];
+  return TENON_OK;
+}
+
+static tenon_status_t pool_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_value_t *kernel = &infer->attrs[POOL_KERNEL];
+  tenon_meta_t *out = infer->outputs[0];
+  window_args_t args = window_args(infer->attrs + POOL_WINDOW, infer->attrs[POOL_CEIL].as.i != 0);
+  tenon_dim_t window[SPATIAL_MAX];
+  TENON_TRY(rank_check(infer));
+  if (kernel->count != (uint32_t)(x->ndim - 2))
+    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes", kernel->count,
+                      (int)x->ndim - 2);
+  for (uint32_t i = 0; i < kernel->count; i++) {
+    if (kernel->as.ints[i] < 1 || kernel->as.ints[i] > INT32_MAX)
+      return tenon_fail(infer, TENON_INVALID, "kernel[%u] is %" PRId64 "; expected 1 to %d", i, kernel->as.ints[i],
+                        INT32_MAX);
+    window[i] = tenon_extent(kernel->as.ints[i]);
+  }
+  TENON_TRY(core_window_infer(infer, &args, x->ndim - 2, x->dims + 2, window, out->dims + 2));
+  if (core_is_channels_last(x)) core_channels_last(infer, out);
+  return TENON_OK;
+}
+
+static tenon_status_t max_pool_infer(tenon_infer_t *infer) {
+  TENON_TRY(pool_infer(infer));
+  return infer->outputs[1] ? out_like(infer->outputs[1], infer->outputs[0]) : TENON_OK;
+}
+
+static tenon_status_t global_infer(tenon_infer_t *infer) {
+  tenon_meta_t *out = infer->outputs[0];
+  TENON_TRY(rank_check(infer));
+  for (int32_t i = 2; i < out->ndim; i++) out->dims[i] = tenon_extent(1);
+  return TENON_OK;
+}
+
+static tenon_status_t p_validate(tenon_node_t *node, double p) {
+  if (!(p > 0)) return tenon_fail(node, TENON_INVALID, "p is %g; a norm's power is greater than 0", p);
+  return TENON_OK;
+}
+static tenon_status_t lp_validate(tenon_node_t *node) { return p_validate(node, node->attrs[POOL_MORE].as.f); }
+static tenon_status_t global_lp_validate(tenon_node_t *node) { return p_validate(node, node->attrs[0].as.f); }
+
+/* clang-format off */
+#define POOL_ARGUMENTS "Tensor x, *, int[] kernel, " WINDOW_ARGUMENTS ", bool ceil_mode=False"
+#define GLOBAL(name, arguments, doc, types, kernel, ...)                                  \
+  TENON_OP(name "(Tensor x" arguments ") -> Tensor",                                      \
+    TENON_DOC(doc " over all positions of each channel of x [N, C, spatial...]."),        \
+    TENON_TYPES("x: " types "; out = x"),                                                 \
+    TENON_TRAITS(TENON_PURE),                                                             \
+    TENON_USES(DENSE_USES),                                                               \
+    TENON_INFER(global_infer),                                                            \
+    __VA_ARGS__                                                                           \
+    TENON_KERNEL("cpu strided", kernel))
+
+TENON_ITEMS(core_pool,
+  TENON_OP("max_pool(" POOL_ARGUMENTS ", int storage_order=0) -> (Tensor out, Tensor? indices)",
+    TENON_DOC("The greatest element of each window, and its index in x as one row of numbers.\n"
+              "storage_order 1 counts the spatial positions of a channel with the first axis innermost."),
+    TENON_TYPES("x: number; out = x; indices = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(max_pool_infer),
+    TENON_KERNEL("cpu strided", core_max_pool_run)),
+  TENON_OP("average_pool(" POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
+    TENON_DOC("The mean of each window."),
+    TENON_TYPES("x: float; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(pool_infer),
+    TENON_KERNEL("cpu strided", core_average_pool_run)),
+  TENON_OP("lp_pool(" POOL_ARGUMENTS ", float p=2.0) -> Tensor",
+    TENON_DOC("The p-norm of each window."),
+    TENON_TYPES("x: float; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_VALIDATE(lp_validate),
+    TENON_INFER(pool_infer),
+    TENON_KERNEL("cpu strided", lp_pool_run)),
+  GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run, ),
+  GLOBAL("global_average_pool", "", "The mean", "float", global_average_run, ),
+  GLOBAL("global_lp_pool", ", *, float p=2.0", "The p-norm", "float", global_lp_run, TENON_VALIDATE(global_lp_validate),))
+/* clang-format on */

@@ -1,0 +1,229 @@
+/* Random numbers: dropout, uniform, normal, bernoulli.  Each says in infer how many 32-bit numbers it draws; number i is
+ * tenon_random(seed, offset + i), and which element uses which is stated below.
+ * Invariant: a result depends on seed, offset and its position only, not on how the work was split or fused. */
+#include "axes.h"
+#include "number.h"
+#include <math.h>
+
+/* ---- draws ---------------------------------------------------------------------------------------------------------- */
+
+enum { LANES = 16, BATCH = 4 * LANES, CHUNK = 256 };
+
+/* The numbers of LANES counters of Philox at once, side by side, so that the rounds become vector instructions. */
+static void philox(uint64_t seed, uint64_t counter, uint32_t out[BATCH]) {
+  uint32_t c[4][LANES], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  for (uint32_t i = 0; i < LANES; i++) {
+    c[0][i] = (uint32_t)(counter + i), c[1][i] = (uint32_t)((counter + i) >> 32);
+    c[2][i] = c[3][i] = 0;
+  }
+  for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+    for (int i = 0; i < LANES; i++) {
+      uint64_t p = (uint64_t)0xD2511F53u * c[0][i], q = (uint64_t)0xCD9E8D57u * c[2][i];
+      c[0][i] = (uint32_t)(q >> 32) ^ c[1][i] ^ k0, c[1][i] = (uint32_t)q;
+      c[2][i] = (uint32_t)(p >> 32) ^ c[3][i] ^ k1, c[3][i] = (uint32_t)p;
+    }
+  for (int i = 0; i < BATCH; i++) out[i] = c[i % 4][i / 4];
+}
+
+/* out[i] = tenon_random(seed, index + i). */
+static void draw(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
+  uint32_t batch[BATCH];
+  uint64_t counter = index >> 2;
+  for (int64_t skip = (int64_t)(index & 3); count > 0; skip = 0, counter += LANES) {
+    int64_t n = count < BATCH - skip ? count : BATCH - skip;
+    philox(seed, counter, batch);
+    memcpy(out, batch + skip, (size_t)n * sizeof *out);
+    out += n, count -= n;
+  }
+}
+
+/* ---- dropout, bernoulli: element i uses number i ---------------------------------------------------------------------- */
+
+/* for (i over the run) with `number` for element i */
+#define EACH_DRAW(loop)                                                                                                \
+  uint32_t numbers[CHUNK];                                                                                             \
+  for (int64_t at = 0, part; at < (loop)->count; at += part)                                                           \
+    if (part = (loop)->count - at < CHUNK ? (loop)->count - at : CHUNK,                                                \
+        draw((loop)->seed, (loop)->offset + (loop)->first + (uint64_t)at, part, numbers), 1)                           \
+      for (int64_t i = at; i < at + part; i++)
+#define NUMBER numbers[i - at]
+
+static tenon_status_t draws_one_each(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  infer->draws = dims_product(infer, x->dims, 0, x->ndim);
+  return TENON_OK;
+}
+
+static tenon_status_t ratio_validate(tenon_node_t *node) {
+  double ratio = node->attrs[0].as.f;
+  if (ratio >= 0 && ratio <= 1) return TENON_OK;
+  return tenon_fail(node, TENON_INVALID, "ratio is %g; it is the share of elements that become 0, from 0 to 1", ratio);
+}
+
+/* An element goes to 0 if its number is below this. */
+static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(loop->attrs[0].as.f * 0x1p32); }
+
+#define DEFINE_DROPOUT(dtype, T)                                                                                       \
+  static tenon_status_t dropout_##dtype(const tenon_loop_t *loop) {                                                    \
+    const T *x = (const T *)loop->data[0];                                                                             \
+    T *out = (T *)loop->data[1], scale = (T)(1 / (1 - loop->attrs[0].as.f));                                           \
+    uint8_t *mask = (uint8_t *)loop->data[2];                                                                          \
+    const uint64_t least = threshold(loop);                                                                            \
+    EACH_DRAW(loop) {                                                                                                  \
+      const int keep = NUMBER >= least;                                                                                \
+      out[i] = keep ? x[i] * scale : 0;                                                                                \
+      if (mask) mask[i] = (uint8_t)keep;                                                                               \
+    }                                                                                                                  \
+    return TENON_OK;                                                                                                   \
+  }                                                                                                                    \
+  static tenon_status_t dropout_backward_##dtype(const tenon_loop_t *loop) {                                           \
+    const T *dy = (const T *)loop->data[0], scale = (T)(1 / (1 - loop->attrs[0].as.f));                                \
+    const uint8_t *mask = (const uint8_t *)loop->data[1];                                                              \
+    T *out = (T *)loop->data[2];                                                                                       \
+    for (int64_t i = 0; i < loop->count; i++) out[i] = mask[i] ? dy[i] * scale : 0;                                    \
+    return TENON_OK;                                                                                                   \
+  }
+DEFINE_DROPOUT(f32, float)
+DEFINE_DROPOUT(f64, double)
+
+/* clang-format off */
+#define OUTCOMES(X, ...)                                                                                               \
+  X(f32, float, __VA_ARGS__) X(f64, double, __VA_ARGS__) X(bool, uint8_t, __VA_ARGS__)                                 \
+  X(i8, int8_t, __VA_ARGS__) X(i16, int16_t, __VA_ARGS__) X(i32, int32_t, __VA_ARGS__) X(i64, int64_t, __VA_ARGS__)    \
+  X(u8, uint8_t, __VA_ARGS__) X(u16, uint16_t, __VA_ARGS__) X(u32, uint32_t, __VA_ARGS__) X(u64, uint64_t, __VA_ARGS__)
+/* clang-format on */
+#define DEFINE_BERNOULLI(dtype, T, from, X)                                                                            \
+  static tenon_status_t bernoulli_##from##_##dtype(const tenon_loop_t *loop) {                                         \
+    const X *x = (const X *)loop->data[0];                                                                             \
+    T *out = (T *)loop->data[1];                                                                                       \
+    EACH_DRAW(loop) out[i] = (T)(NUMBER * 0x1p-32 < (double)x[i]);                                                     \
+    return TENON_OK;                                                                                                   \
+  }
+OUTCOMES(DEFINE_BERNOULLI, f32, float)
+OUTCOMES(DEFINE_BERNOULLI, f64, double)
+#define ITEM_BERNOULLI(dtype, T, from, X) , TENON_LOOP(#from " -> " #dtype, bernoulli_##from##_##dtype)
+
+/* ---- uniform, normal: an f64 uses two numbers, 2i and 2i + 1, any other dtype number i --------------------------------- */
+
+typedef struct fill_t {
+  tenon_tensor_t *out;
+  uint64_t seed, offset;
+  int64_t count, wide; /* numbers for an element: 1 or 2 */
+  int digits;          /* of the mantissa, so that a fraction does not round up to 1 */
+  double low, span;
+} fill_t;
+
+static tenon_status_t fill_infer(tenon_infer_t *infer) {
+  tenon_meta_t *out = infer->outputs[0];
+  int wide = tenon_dtype_id(out->dtype) == TENON_F64, is_float = out->dtype.code == (uint8_t)TENON_F32 && out->dtype.bits >= 16;
+  ints_t shape;
+  if (!is_float && tenon_dtype_id(out->dtype) != TENON_BF16)
+    return tenon_fail(infer, TENON_INVALID, "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
+  TENON_TRY(ints_read(infer, 0, &shape));
+  if (!shape.known) return out_unknown(infer, out, shape.count);
+  if (shape.count > TENON_RANK_MAX)
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
+                      TENON_RANK_MAX);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) {
+    out->dims[i] = shape.at[i];
+    if (tenon_is_known(shape.at[i]) && shape.at[i].value < 0)
+      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64 "; it is at least 0", i,
+                        shape.at[i].value);
+  }
+  infer->draws = dim_add(infer, dims_product(infer, out->dims, 0, out->ndim), tenon_extent(1)); /* a pair at the end */
+  if (wide) infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
+  return TENON_OK;
+}
+
+/* Bits of the fractions for elements from `begin`, from the top. */
+static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t *bits) {
+  uint32_t numbers[2 * CHUNK];
+  draw(fill->seed, fill->offset + (uint64_t)(begin * fill->wide), count * fill->wide, numbers);
+  for (int64_t i = 0; i < count; i++)
+    bits[i] = fill->wide == 2 ? (uint64_t)numbers[2 * i] << 32 | numbers[2 * i + 1] : (uint64_t)numbers[i] << 32;
+}
+
+static tenon_status_t uniform_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const fill_t *fill = (const fill_t *)argument;
+  uint64_t bits[CHUNK];
+  (void)call;
+  for (int64_t at = begin * CHUNK; at < fill->count && at < end * CHUNK; at += CHUNK) {
+    int64_t n = fill->count - at < CHUNK ? fill->count - at : CHUNK;
+    fractions(fill, at, n, bits);
+    for (int64_t i = 0; i < n; i++)
+      number_set(fill->out->dtype, fill->out->data, at + i,
+                 fill->low + ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
+  }
+  return TENON_OK;
+}
+
+/* Box and Muller, "A note on the generation of random normal deviates" (1958): of two fractions, two deviates. */
+static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const fill_t *fill = (const fill_t *)argument;
+  uint64_t bits[CHUNK];
+  (void)call;
+  for (int64_t at = begin * CHUNK; at < fill->count && at < end * CHUNK; at += CHUNK) {
+    fractions(fill, at, CHUNK, bits);
+    for (int64_t i = 0; i < CHUNK && at + i < fill->count; i += 2) {
+      double radius = sqrt(-2 * log(((double)(bits[i] >> 11) + 0.5) * 0x1p-53));
+      double angle = (double)(bits[i + 1] >> 11) * (0x1p-53 * 6.283185307179586);
+      number_set(fill->out->dtype, fill->out->data, at + i, fill->low + fill->span * (radius * cos(angle)));
+      if (at + i + 1 < fill->count)
+        number_set(fill->out->dtype, fill->out->data, at + i + 1, fill->low + fill->span * (radius * sin(angle)));
+    }
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t fill_run(tenon_call_t *call, tenon_part_fn part, double low, double span) {
+  const tenon_random_t *random = call->random;
+  fill_t fill = {.out = call->outputs[0], .seed = random->seed, .offset = random->offset, .low = low, .span = span};
+  uint32_t dtype = tenon_dtype_id(fill.out->dtype);
+  fill.count = tenon_count(fill.out), fill.wide = dtype == TENON_F64 ? 2 : 1;
+  fill.digits = dtype == TENON_F64 ? 53 : dtype == TENON_F32 ? 24 : dtype == TENON_F16 ? 11 : 8;
+  if (random->device) fill.seed = random->device[0], fill.offset += random->device[1];
+  return call->host->parallel(call, (fill.count + CHUNK - 1) / CHUNK, 16, part, &fill);
+}
+static tenon_status_t uniform_run(tenon_call_t *call) {
+  return fill_run(call, uniform_part, call->attrs[0].as.f, call->attrs[1].as.f - call->attrs[0].as.f);
+}
+static tenon_status_t normal_run(tenon_call_t *call) {
+  return fill_run(call, normal_part, call->attrs[0].as.f, call->attrs[1].as.f);
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------------------- */
+
+#define FILL TENON_TYPES("shape: i64|i32; out = dtype"), TENON_WHERE("shape: known"), TENON_INFER(fill_infer)
+
+/* clang-format off */
+TENON_ITEMS(core_random,
+  TENON_OP("dropout(Tensor x, *, float ratio=0.5) -> (Tensor out, Tensor? mask)",
+    TENON_DOC("0 for a share `ratio` of elements, chosen at random, x / (1 - ratio) for the others, where mask is true"),
+    TENON_TYPES("x: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; out = x; mask = bool"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
+    TENON_VALIDATE(ratio_validate), TENON_INFER(draws_one_each),
+    TENON_GRADIENT("x: core::dropout_backward(grad, mask, ratio=ratio)"),
+    TENON_LOOP("f32 -> f32, bool", dropout_f32), TENON_LOOP("f64 -> f64, bool", dropout_f64)),
+  TENON_OP("dropout_backward(Tensor dy, Tensor mask, *, float ratio=0.5) -> Tensor",
+    TENON_DOC("dy / (1 - ratio) where mask is true, else 0"),
+    TENON_TYPES("dy: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; mask: bool; out = dy"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_GRADIENT("dy: core::dropout_backward(grad, mask, ratio=ratio)"),
+    TENON_LOOP("f32, bool -> f32", dropout_backward_f32), TENON_LOOP("f64, bool -> f64", dropout_backward_f64)),
+  TENON_OP("bernoulli(Tensor x, *, dtype dtype=f32) -> Tensor",
+    TENON_DOC("1 with the probability x, else 0"),
+    TENON_TYPES("x: float; out = dtype"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
+    TENON_INFER(draws_one_each),
+    TENON_GRADIENT("x: none")
+    OUTCOMES(ITEM_BERNOULLI, f32, float) OUTCOMES(ITEM_BERNOULLI, f64, double)),
+  TENON_OP("uniform(Tensor @host shape, *, float low=0.0, float high=1.0, dtype dtype=f32) -> Tensor",
+    TENON_DOC("Numbers from low to high, all alike; high itself only if rounding leads there"),
+    FILL, TENON_TRAITS(TENON_PURE | TENON_RANDOM),
+    TENON_KERNEL("cpu", uniform_run)),
+  TENON_OP("normal(Tensor @host shape, *, float mean=0.0, float scale=1.0, dtype dtype=f32) -> Tensor",
+    TENON_DOC("Numbers of a normal distribution with this mean and standard deviation"),
+    FILL, TENON_TRAITS(TENON_PURE | TENON_RANDOM),
+    TENON_KERNEL("cpu", normal_run)))
+/* clang-format on */

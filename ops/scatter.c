@@ -1,0 +1,289 @@
+/* Elements and slices written where index tensors say: scatter_elements, scatter_nd, tensor_scatter, and the gradient
+ * of gather.  The result starts as a copy; updates are then applied in order, by one thread, so that those which meet
+ * at one place give the same result every time. Invariant: nothing is written before its index is checked. */
+#include "axes.h"
+#include "copy.h"
+#include "number.h"
+
+enum { NONE, ADD, MUL, MAX, MIN };
+
+/* ---- combining: to[i] = to[i] op from[i] ------------------------------------------------------------------------- */
+
+typedef void (*combine_fn)(void *to, const void *from, int64_t n);
+
+/* clang-format off */
+#define SAME(x) (x)
+#define COMBINE(name, type, real, get, set)                                                                            \
+  static void name##_add(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = set((real)(get(y[i]) + get(x[i])));                                         \
+  }                                                                                                                    \
+  static void name##_mul(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = set((real)(get(y[i]) * get(x[i])));                                         \
+  }                                                                                                                    \
+  static void name##_max(void *to, const void *from, int64_t n) { /* a NaN wins */                                     \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = get(y[i]) >= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];             \
+  }                                                                                                                    \
+  static void name##_min(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = get(y[i]) <= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];             \
+  }
+/* Signed integers wrap around: they are added and multiplied as unsigned ones, 16 bits as 32. */
+#define WRAP_COMBINE(name, type, wide)                                                                                 \
+  static void name##_add(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = (type)((wide)y[i] + (wide)x[i]);                       \
+  }                                                                                                                    \
+  static void name##_mul(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = (type)((wide)y[i] * (wide)x[i]);                       \
+  }                                                                                                                    \
+  static void name##_max(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = y[i] >= x[i] ? y[i] : x[i];                                                 \
+  }                                                                                                                    \
+  static void name##_min(void *to, const void *from, int64_t n) {                                                      \
+    type *y = (type *)to; const type *x = (const type *)from;                                                          \
+    for (int64_t i = 0; i < n; i++) y[i] = y[i] <= x[i] ? y[i] : x[i];                                                 \
+  }
+COMBINE(f32, float, float, SAME, SAME)
+COMBINE(f64, double, double, SAME, SAME)
+COMBINE(f16, uint16_t, float, float_of_f16, f16_of_float)
+COMBINE(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
+WRAP_COMBINE(i8, int8_t, uint32_t)
+WRAP_COMBINE(i16, int16_t, uint32_t)
+WRAP_COMBINE(i32, int32_t, uint32_t)
+WRAP_COMBINE(i64, int64_t, uint64_t)
+WRAP_COMBINE(u8, uint8_t, uint32_t)
+WRAP_COMBINE(u16, uint16_t, uint32_t)
+WRAP_COMBINE(u32, uint32_t, uint32_t)
+WRAP_COMBINE(u64, uint64_t, uint64_t)
+
+static const struct { uint32_t dtype; combine_fn by[4]; } combiners[] = {
+#define ROW(id, name) {TENON_##id, {name##_add, name##_mul, name##_max, name##_min}},
+  ROW(F32, f32) ROW(F64, f64) ROW(F16, f16) ROW(BF16, bf16) ROW(I8, i8) ROW(I16, i16) ROW(I32, i32) ROW(I64, i64)
+  ROW(U8, u8) ROW(U16, u16) ROW(U32, u32) ROW(U64, u64)
+#undef ROW
+};
+/* clang-format on */
+
+/* NULL: plain copying.  Fails for dtypes that have no arithmetic. */
+static tenon_status_t combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t reduction, combine_fn *out_combine) {
+  *out_combine = NULL;
+  if (reduction == NONE) return TENON_OK;
+  for (size_t i = 0; i < sizeof combiners / sizeof *combiners; i++)
+    if (combiners[i].dtype == tenon_dtype_id(dtype)) *out_combine = combiners[i].by[reduction - ADD];
+  return *out_combine ? TENON_OK
+                      : tenon_fail(call, TENON_INVALID, "only numbers can be reduced; use reduction='none' for others");
+}
+
+/* `count` consecutive elements of the updates. */
+static tenon_status_t update(tenon_call_t *call, combine_fn combine, tenon_tensor_t *out, int64_t to,
+                             const tenon_tensor_t *updates, int64_t from, int64_t count) {
+  if (!combine) return core_move_run(call, out, to, updates, from, count);
+  int64_t size = element_size(out);
+  combine((char *)out->data + to * size, (const char *)updates->data + from * size, count);
+  return TENON_OK;
+}
+
+static tenon_status_t copy_all(tenon_call_t *call, tenon_tensor_t *out, const tenon_tensor_t *x) {
+  move_t move;
+  move_begin(&move, out, x);
+  move_axis(&move, tenon_count(x), 1, 1);
+  return core_move(call, &move);
+}
+
+/* ---- scatter_elements -------------------------------------------------------------------------------------------- */
+
+static tenon_status_t elements_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0], *indices = infer->inputs[1], *updates = infer->inputs[2];
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
+  int fits = x->ndim == indices->ndim && x->ndim == updates->ndim;
+  for (int32_t i = 0; fits && i < x->ndim; i++) {
+    fits = !dim_differ(indices->dims[i], updates->dims[i]);
+    if (i != axis && tenon_is_known(x->dims[i]) && tenon_is_known(indices->dims[i]))
+      fits = fits && indices->dims[i].value <= x->dims[i].value;
+  }
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "indices %s and updates %s must be alike and not larger than %s",
+                      dims_text(indices->dims, indices->ndim).text, dims_text(updates->dims, updates->ndim).text,
+                      dims_text(x->dims, x->ndim).text);
+  return out_like(infer->outputs[0], x);
+}
+
+static tenon_status_t elements_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *indices = call->inputs[1];
+  tenon_tensor_t *out = call->outputs[0];
+  int64_t count = tenon_count(indices);
+  int32_t axis = 0, last = x->ndim - 1;
+  combine_fn combine;
+  TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
+  TENON_TRY(combiner(call, x->dtype, call->attrs[1].as.i, &combine));
+  TENON_TRY(copy_all(call, out, x));
+  for (int64_t n = 0; n < count; n += indices->shape[last]) {
+    int64_t rest = n, base = 0;
+    for (int32_t i = last; i >= 0; i--) {
+      if (i != axis) base += rest % indices->shape[i] * out->strides[i];
+      rest /= indices->shape[i];
+    }
+    for (int64_t j = 0; j < indices->shape[last]; j++) {
+      int64_t at = index_at(call, indices, n + j, x->shape[axis], axis);
+      if (at < 0) return TENON_RANGE;
+      int64_t to = base + at * out->strides[axis] + (axis == last ? 0 : j);
+      TENON_TRY(update(call, combine, out, to, call->inputs[2], n + j, 1));
+    }
+  }
+  return TENON_OK;
+}
+
+/* ---- scatter_nd -------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t nd_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0], *indices = infer->inputs[1], *updates = infer->inputs[2];
+  int32_t lead = indices->ndim - 1;
+  if (lead < 0 || x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "input and indices must not be scalars");
+  out_like(infer->outputs[0], x);
+  tenon_dim_t depth = indices->dims[lead];
+  if (!tenon_is_known(depth)) return TENON_OK;
+  if (depth.value < 1 || depth.value > x->ndim)
+    return tenon_fail(infer, TENON_INVALID, "indices of %" PRId64 " numbers into %d axes", depth.value, x->ndim);
+  int fits = updates->ndim == lead + x->ndim - depth.value;
+  for (int32_t i = 0; fits && i < updates->ndim; i++)
+    fits = !dim_differ(updates->dims[i], i < lead ? indices->dims[i] : x->dims[depth.value + i - lead]);
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "updates %s do not fit indices %s into %s",
+                      dims_text(updates->dims, updates->ndim).text, dims_text(indices->dims, indices->ndim).text,
+                      dims_text(x->dims, x->ndim).text);
+  return TENON_OK;
+}
+
+static tenon_status_t nd_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *indices = call->inputs[1];
+  tenon_tensor_t *out = call->outputs[0];
+  int64_t depth = indices->shape[indices->ndim - 1], tuples = extents_product(indices->shape, 0, indices->ndim - 1);
+  int64_t inner = extents_product(x->shape, (int32_t)depth, x->ndim);
+  combine_fn combine;
+  TENON_TRY(combiner(call, x->dtype, call->attrs[0].as.i, &combine));
+  TENON_TRY(copy_all(call, out, x));
+  for (int64_t n = 0; n < tuples; n++) {
+    int64_t to = 0;
+    for (int32_t i = 0; i < depth; i++) {
+      int64_t at = index_at(call, indices, n * depth + i, x->shape[i], i);
+      if (at < 0) return TENON_RANGE;
+      to += at * out->strides[i];
+    }
+    TENON_TRY(update(call, combine, out, to, call->inputs[2], n * inner, inner));
+  }
+  return TENON_OK;
+}
+
+/* ---- gather_backward --------------------------------------------------------------------------------------------- */
+
+static tenon_status_t backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *grad = infer->inputs[0], *indices = infer->inputs[1];
+  tenon_meta_t *out = infer->outputs[0];
+  int32_t axis = 0;
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 2, &shape));
+  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, shape.count, &axis));
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  int fits = grad->ndim == shape.count - 1 + indices->ndim;
+  for (int32_t i = 0; fits && i < grad->ndim; i++)
+    fits = !dim_differ(grad->dims[i], i < axis                   ? out->dims[i]
+                                      : i < axis + indices->ndim ? indices->dims[i - axis]
+                                                                 : out->dims[i - indices->ndim + 1]);
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "%s is not what indices %s gather from %s",
+                      dims_text(grad->dims, grad->ndim).text, dims_text(indices->dims, indices->ndim).text,
+                      dims_text(out->dims, out->ndim).text);
+  return TENON_OK;
+}
+
+static tenon_status_t backward_run(tenon_call_t *call) {
+  const tenon_tensor_t *grad = call->inputs[0], *indices = call->inputs[1];
+  tenon_tensor_t *out = call->outputs[0];
+  int32_t axis = 0;
+  combine_fn combine;
+  TENON_TRY(axis_wrap(call, call->attrs[0].as.i, out->ndim, &axis));
+  TENON_TRY(combiner(call, out->dtype, ADD, &combine));
+  memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
+  int64_t count = tenon_count(indices), extent = out->shape[axis];
+  int64_t inner = extents_product(out->shape, axis + 1, out->ndim);
+  int64_t units = extents_product(out->shape, 0, axis) * count;
+  for (int64_t n = 0; n < units; n++) {
+    int64_t at = index_at(call, indices, n % count, extent, axis);
+    if (at < 0) return TENON_RANGE;
+    TENON_TRY(update(call, combine, out, (n / count * extent + at) * inner, grad, n * inner, inner));
+  }
+  return TENON_OK;
+}
+
+/* ---- tensor_scatter: a key-value cache and its new entries --------------------------------------------------------
+ */
+
+static tenon_status_t cache_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0], *news = infer->inputs[1], *begin = infer->inputs[2];
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
+  int fits = axis > 0 && x->ndim == news->ndim;
+  for (int32_t i = 0; fits && i < x->ndim; i++)
+    fits = !dim_differ(x->dims[i], news->dims[i]) || (i == axis && news->dims[i].value < x->dims[i].value);
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "update %s does not fit into %s along axis %d (0 is the batch)",
+                      dims_text(news->dims, news->ndim).text, dims_text(x->dims, x->ndim).text, axis);
+  if (begin && (begin->ndim != 1 || dim_differ(begin->dims[0], x->dims[0])))
+    return tenon_fail(infer, TENON_INVALID, "write_indices %s: one for each batch entry is wanted",
+                      dims_text(begin->dims, begin->ndim).text);
+  return out_like(infer->outputs[0], x);
+}
+
+static tenon_status_t cache_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *news = call->inputs[1], *begin = call->inputs[2];
+  tenon_tensor_t *out = call->outputs[0];
+  int circular = call->attrs[1].as.i != 0;
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
+  TENON_TRY(copy_all(call, out, x));
+  int64_t extent = x->shape[axis], steps = news->shape[axis], inner = extents_product(x->shape, axis + 1, x->ndim);
+  int64_t outer = extents_product(x->shape, 0, axis), each = extents_product(x->shape, 1, axis);
+  for (int64_t n = 0; n < outer; n++) {
+    int64_t first = begin ? tensor_int(begin, n / each) : 0;
+    if (first < 0 || (!circular && first > extent - steps))
+      return tenon_fail(call, TENON_RANGE, "%" PRId64 " steps from %" PRId64 " on do not fit into %" PRId64, steps,
+                        first, extent);
+    for (int64_t t = 0; t < steps; t++)
+      TENON_TRY(core_move_run(call, out, (n * extent + (first % extent + t) % extent) * inner, news,
+                              (n * steps + t) * inner, inner));
+  }
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_ITEMS(core_scatter,
+  TENON_OP("scatter_elements(Tensor x, Tensor indices, Tensor updates, *, int axis=0, "
+           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
+    TENON_DOC("x with each update at its own place, but for the axis, where its index says which."),
+    TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_INFER(elements_infer), TENON_KERNEL("cpu", elements_run)),
+  TENON_OP("scatter_nd(Tensor x, Tensor indices, Tensor updates, *, "
+           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
+    TENON_DOC("x with elements or slices, named by tuples of indices, updated."),
+    TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nd_infer), TENON_KERNEL("cpu", nd_run)),
+  TENON_OP("tensor_scatter(Tensor x, Tensor update, Tensor? write_indices=None, *, int axis=-2, "
+           "str['linear', 'circular'] mode='linear') -> Tensor",
+    TENON_DOC("x, whose first axis is the batch, with the update written from write_indices[batch] on."),
+    TENON_TYPES("x, update: any; write_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_INFER(cache_infer), TENON_KERNEL("cpu", cache_run)),
+  TENON_OP("gather_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int axis=0) -> Tensor",
+    TENON_DOC("The gradient of gather: slices added up where they came from."),
+    TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
+    TENON_GRADIENT("grad: core::gather(grad.out, indices, axis=axis)"),
+    TENON_KERNEL("cpu", backward_run))
+)

@@ -1,0 +1,160 @@
+/* Arithmetic on numbers: one element in, one out, or two in.  Integers wrap around; what C leaves open is settled here:
+ * division by zero gives 0, as does its remainder, and the least integer divided by -1 is itself.  min and max give NaN
+ * if an operand is NaN.  Results on integers that are known when shapes are inferred are known then, too.
+ * Invariant: a value that infer states is the one that the loop computes. */
+#include "pointwise.h"
+
+/* clang-format off */
+/* X(operator, of floats, of signed, of unsigned, doc, gradient) */
+#define UNARY(X)                                                                                                       \
+  X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value", "x: core::mul(grad, core::sign(x))")              \
+  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with its sign changed", "x: core::neg(grad)")                             \
+  X(sign, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x, (x > 0) - (x < 0), x > 0, "1, 0, -1, or NaN", "x: none")
+/* X(operator, of floats, of signed, of unsigned, doc, gradient) */
+#define BINARY(X)                                                                                                      \
+  X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                                        \
+    "a: core::identity(grad); b: core::identity(grad)")                                                                \
+  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a less b",                                                                  \
+    "a: core::identity(grad); b: core::neg(grad)")                                                                     \
+  X(mul, a * b, (U)a * (U)b, (U)a * (U)b, "The product of a and b",                                                    \
+    "a: core::mul(grad, b); b: core::mul(grad, a)")                                                                    \
+  X(div, a / b, b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b), b == 0 ? (T)0 : (T)(a / b),                      \
+    "a divided by b; integers are rounded towards zero, and give 0 where b is 0",                                      \
+    "a: core::div(grad, b); b: core::neg(core::div(core::mul(grad, out), b))")                                         \
+  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b, NaN if one is",                           \
+    "a, b: core::min_backward(grad, a, b)")                                                                            \
+  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b, NaN if one is",                         \
+    "a, b: core::max_backward(grad, a, b)")
+/* clang-format on */
+
+#define WRAPPING(W)                                                                                                    \
+  typedef W U;                                                                                                         \
+  (void)sizeof(U);
+#define DEFINE_ONE(dtype, T, W, name, expression) LOOP1(name##_##dtype, T, T, x, WRAPPING(W), expression)
+#define DEFINE_TWO(dtype, T, W, name, expression) LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
+#define DEFINE_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                            \
+  FLOATS(DEFINE_ONE, name, of_float) SIGNED(DEFINE_ONE, name, of_signed) UNSIGNED(DEFINE_ONE, name, of_unsigned)
+#define DEFINE_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                           \
+  FLOATS(DEFINE_TWO, name, of_float) SIGNED(DEFINE_TWO, name, of_signed) UNSIGNED(DEFINE_TWO, name, of_unsigned)
+UNARY(DEFINE_UNARY)
+BINARY(DEFINE_BINARY)
+
+/* ---- remainder: of Python, with the divisor's sign, or of C, with the dividend's ---------------------------------- */
+
+#define REMAINDER_FLOAT(dtype, T, W, ...)                                                                              \
+  static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
+    T r = FMOD(a, b);                                                                                                  \
+    if (of_c) return r;                                                                                                \
+    return r == 0 ? ABS(r) * (b < 0 ? (T)-1 : (T)1) : (r < 0) != (b < 0) ? r + b : r;                                  \
+  }
+#define REMAINDER_SIGNED(dtype, T, W, ...)                                                                             \
+  static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
+    T r = b == 0 || b == -1 ? (T)0 : (T)(a % b);                                                                       \
+    return !of_c && r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                                     \
+  }
+#define REMAINDER_UNSIGNED(dtype, T, W, ...)                                                                           \
+  static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
+    (void)of_c;                                                                                                        \
+    return b == 0 ? (T)0 : (T)(a % b);                                                                                 \
+  }
+FLOATS(REMAINDER_FLOAT, 0)
+SIGNED(REMAINDER_SIGNED, 0)
+UNSIGNED(REMAINDER_UNSIGNED, 0)
+#define DEFINE_MOD(dtype, T, W, name)                                                                                  \
+  LOOP2(name##_##dtype, T, T, a, T, b, const int of_c = loop->attrs[0].as.i != 0;, remainder_##dtype(a, b, of_c))
+NUMBERS(DEFINE_MOD, mod)
+
+/* ---- gradients of min and max: to the one chosen, halves where both are -------------------------------------------- */
+
+#define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                                         \
+  LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;, a sign b ? (T)0 : share,                 \
+            b sign a ? (T)0 : share)
+FLOATS(DEFINE_CHOSEN, min_backward, >)
+FLOATS(DEFINE_CHOSEN, max_backward, <)
+
+/* ---- known integers ------------------------------------------------------------------------------------------------ */
+
+#ifndef TENON_SIMD
+#define INTEGER_LIMIT ((int64_t)1 << 62) /* numbers beyond it are not stated: they might be taken for symbols */
+
+static int is_small(int64_t x) { return x > -INTEGER_LIMIT && x < INTEGER_LIMIT; }
+
+/* One operation on two numbers; 0 if the result is too large to be stated. */
+static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
+  switch (operation) {
+  case TENON_DIM_ADD: *out = a + b; break;
+  case TENON_DIM_SUB: *out = a - b; break;
+  case TENON_DIM_MUL:
+    if (a != 0 && (b < 0 ? -b : b) > INTEGER_LIMIT / (a < 0 ? -a : a)) return 0;
+    *out = a * b;
+    break;
+  case TENON_DIM_DIV: *out = b == 0 ? 0 : a / b; break;
+  case TENON_DIM_MOD: *out = remainder_i64(a, b, of_c); break;
+  case TENON_DIM_MIN: *out = a < b ? a : b; break;
+  default: *out = a > b ? a : b; break;
+  }
+  return is_small(*out);
+}
+
+/* The same where one may be a symbol.  tenon_dim() divides rounding down, which is right where nothing is negative. */
+static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+  int of_c = operation == TENON_DIM_MOD && infer->attrs[0].as.i != 0;
+  int truncates = operation == TENON_DIM_DIV || of_c;
+  if (tenon_is_known(a) && tenon_is_known(b))
+    return is_small(a.value) && is_small(b.value) && compute(operation, of_c, a.value, b.value, &out->value);
+  if (truncates || operation == TENON_DIM_MOD) {
+    if (!tenon_is_known(b) || b.value <= 0) return 0;
+    if (truncates && tenon_dim(infer, TENON_DIM_TEST_LESS, a, tenon_extent(0)).value != 0) return 0;
+  }
+  *out = tenon_dim(infer, operation, a, b);
+  return 1;
+}
+
+static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
+  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+  tenon_meta_t *out = infer->outputs[0];
+  uint32_t dtype = tenon_dtype_id(out->dtype), count;
+  if (!a->values || !b->values || a->ndim > 1 || b->ndim > 1) return TENON_OK;
+  if (dtype != TENON_I64 && dtype != TENON_I32) return TENON_OK;
+  if (a->value_count != b->value_count && a->value_count != 1 && b->value_count != 1) return TENON_OK;
+  count = a->value_count == 1 ? b->value_count : a->value_count;
+  for (uint32_t i = 0; i < count; i++) {
+    tenon_dim_t *value = &out->values[i];
+    if (!compute_dim(infer, operation, a->values[a->value_count == 1 ? 0 : i], b->values[b->value_count == 1 ? 0 : i],
+                     value))
+      return TENON_OK;
+    if (dtype == TENON_I32 && tenon_is_known(*value) && (value->value < INT32_MIN || value->value > INT32_MAX))
+      return TENON_OK; /* the loop wraps around */
+  }
+  out->value_count = count;
+  return TENON_OK;
+}
+
+#define INFER(name, operation)                                                                                         \
+  static tenon_status_t name##_infer(tenon_infer_t *infer) { return propagate(infer, TENON_DIM_##operation); }
+INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) INFER(max, MAX) INFER(mod, MOD)
+#endif
+
+/* ---- tables -------------------------------------------------------------------------------------------------------- */
+
+#define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                              \
+  OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: number; out = x", gradient), NUMBERS(ITEM1, name))
+#define BINARY_FACTS(name, doc, gradient)                                                                              \
+  (TENON_DOC(doc), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer), TENON_GRADIENT(gradient))
+#define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                             \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", BINARY_FACTS(name, doc, gradient), NUMBERS(ITEM2, name))
+#define ITEM_CHOSEN(name, doc)                                                                                         \
+  OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                                        \
+           FACTS(doc, "dy, a, b: float; da, db = a", "dy, a, b: error"), FLOATS(ITEM_BOTH, name))
+
+/* clang-format off */
+FAMILY(core_arithmetic,
+  UNARY(ITEM_UNARY)
+  BINARY(ITEM_BINARY)
+  OPERATOR(mod, "(Tensor a, Tensor b, *, bool fmod=False) -> Tensor",
+    BINARY_FACTS(mod, "The remainder of a by b: with the sign of b, or by C's rules (fmod) with that of a; of integers by 0 it is 0",
+      "a: core::identity(grad); b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
+    NUMBERS(ITEM2, mod))
+  ITEM_CHOSEN(min_backward, "Of dy, what goes to the smaller of a and b, to each a half where they are equal")
+  ITEM_CHOSEN(max_backward, "Of dy, what goes to the larger of a and b, to each a half where they are equal"))
+/* clang-format on */

@@ -1,0 +1,395 @@
+/* cast, cast_like and bit_cast.  A block of elements is loaded into one of four wide forms, converted to the form that the
+ * target is stored from, and stored; common pairs have a loop of their own.  Blocks go to the host's threads.
+ * Floats become integers by rounding towards zero.  NaN becomes 0, and what is out of range the nearest i32, i64 or u64
+ * (negative numbers wrap around in u64); u32 keeps the low bits of i64, narrower integers those of i32.  Integers that
+ * are too large keep their low bits.  Invariant: a block begins at a whole byte, and a float is rounded only once. */
+#include "../number_text.h"
+#include "formats.h"
+#include "pointwise.h"
+#include <stdio.h>
+
+enum { BLOCK = 1024, GRAIN = 16 /* blocks */ };
+
+typedef union block_t {
+  int64_t whole[BLOCK];
+  uint64_t natural[BLOCK];
+  float single[BLOCK];
+  double real[BLOCK];
+} block_t;
+
+/* Forms that elements are loaded in, then those that they are only stored from. */
+enum { WHOLE, NATURAL, SINGLE, REAL, LOADED, WORD = LOADED /* i32 */, TRUTH, ODD /* single, see f32_odd */, TEXT, FORMS };
+
+typedef struct kind_t kind_t;
+typedef struct job_t {
+  tenon_call_t *call;
+  const kind_t *from, *to;
+  const void *x;
+  void *out;
+  int64_t count, rounding;
+  int saturate;
+  uint32_t loaded;
+  void (*direct)(const void *x, void *out, int64_t begin, int64_t count);
+} job_t;
+typedef tenon_status_t (*load_fn)(const job_t *job, int64_t begin, int64_t count, block_t *block);
+typedef tenon_status_t (*store_fn)(const job_t *job, int64_t begin, int64_t count, const block_t *block);
+struct kind_t {
+  uint32_t dtype, loaded, stored; /* forms */
+  load_fn load;
+  store_fn store;
+  const format_t *format;
+};
+
+/* ---- plain dtypes --------------------------------------------------------------------------------------------------- */
+
+#define DEFINE_LOAD(dtype, T, form, type, expression)                                                                  \
+  static tenon_status_t load_##dtype(const job_t *job, int64_t begin, int64_t count, block_t *block) {                 \
+    const T *xs = (const T *)job->x + begin;                                                                           \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+      const T x = xs[i];                                                                                               \
+      block->form[i] = (type)(expression);                                                                             \
+    }                                                                                                                  \
+    return TENON_OK;                                                                                                   \
+  }
+#define DEFINE_STORE(dtype, T, form, expression)                                                                       \
+  static tenon_status_t store_##dtype(const job_t *job, int64_t begin, int64_t count, const block_t *block) {          \
+    T *out = (T *)job->out + begin;                                                                                    \
+    for (int64_t i = 0; i < count; i++) out[i] = (T)(expression(block->form[i]));                                      \
+    return TENON_OK;                                                                                                   \
+  }
+#define DEFINE_INTEGER(dtype, T, U, ...) DEFINE_LOAD(dtype, T, whole, int64_t, x) DEFINE_STORE(dtype, T, whole, )
+INTS(DEFINE_INTEGER, 0)
+DEFINE_LOAD(bool, uint8_t, whole, int64_t, x != 0)
+DEFINE_LOAD(f32, float, single, float, x)
+DEFINE_LOAD(f64, double, real, double, x)
+DEFINE_LOAD(f16, uint16_t, single, float, format_decode(&format_F16, x))
+DEFINE_LOAD(bf16, uint16_t, single, float, bf16_decode(x))
+DEFINE_LOAD(f8e8m0, uint8_t, single, float, e8m0_decode(x))
+#define F16_ENCODE(x) format_encode(&format_F16, x, format_F16.infinity)
+#define E8M0_ENCODE(x) e8m0_encode(x, job->saturate, job->rounding)
+DEFINE_STORE(f32, float, single, )
+DEFINE_STORE(f64, double, real, )
+DEFINE_STORE(f16, uint16_t, single, F16_ENCODE)
+DEFINE_STORE(bf16, uint16_t, single, bf16_encode)
+DEFINE_STORE(f8e8m0, uint8_t, single, E8M0_ENCODE)
+
+/* ---- packed dtypes, low bits first; floats of 8 bits and less ------------------------------------------------------- */
+
+static uint32_t bits_of(const kind_t *kind) { return kind->dtype >> 8 & 0xff; }
+
+/* Both may touch codes up to the next whole byte, of which a block has a whole number. */
+static void unpack(const void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
+  const uint8_t *bytes = (const uint8_t *)data + begin * bits / 8;
+  for (int64_t i = 0, per = 8 / bits; i < count; i += per, bytes++)
+    for (int64_t k = 0; k < per; k++) codes[i + k] = (uint8_t)(*bytes >> (k * bits) & ((1u << bits) - 1));
+}
+static void pack(void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
+  uint8_t *bytes = (uint8_t *)data + begin * bits / 8;
+  int64_t per = 8 / bits;
+  for (int64_t i = count; i % per; i++) codes[i] = 0;
+  for (int64_t i = 0; i < count; i += per, bytes++) {
+    uint32_t byte = 0;
+    for (int64_t k = 0; k < per; k++) byte |= (codes[i + k] & ((1u << bits) - 1)) << (k * bits);
+    *bytes = (uint8_t)byte;
+  }
+}
+
+static tenon_status_t load_packed(const job_t *job, int64_t begin, int64_t count, block_t *block) {
+  uint32_t bits = bits_of(job->from);
+  int64_t sign = (job->from->dtype & 0xff) == (TENON_I4 & 0xff) ? (int64_t)1 << (bits - 1) : 0;
+  uint8_t codes[BLOCK];
+  unpack(job->x, begin, count, bits, codes);
+  for (int64_t i = 0; i < count; i++) block->whole[i] = (codes[i] ^ sign) - sign;
+  return TENON_OK;
+}
+static tenon_status_t store_packed(const job_t *job, int64_t begin, int64_t count, const block_t *block) {
+  uint8_t codes[BLOCK];
+  for (int64_t i = 0; i < count; i++) codes[i] = (uint8_t)block->whole[i];
+  pack(job->out, begin, count, bits_of(job->to), codes);
+  return TENON_OK;
+}
+
+static tenon_status_t load_narrow(const job_t *job, int64_t begin, int64_t count, block_t *block) {
+  const format_t format = *job->from->format;
+  uint8_t unpacked[BLOCK];
+  const uint8_t *codes = (const uint8_t *)job->x + begin;
+  if (format.bits == 4) unpack(job->x, begin, count, 4, unpacked), codes = unpacked;
+  for (int64_t i = 0; i < count; i++) block->single[i] = format_decode(&format, codes[i]);
+  return TENON_OK;
+}
+static tenon_status_t store_narrow(const job_t *job, int64_t begin, int64_t count, const block_t *block) {
+  const format_t format = *job->to->format;
+  const uint32_t beyond = format.infinity != NO_CODE ? format.infinity : format.nan;
+  const uint32_t overflow = job->saturate || format.bits == 4 ? format.largest : beyond;
+  uint8_t packed[BLOCK], *codes = format.bits == 4 ? packed : (uint8_t *)job->out + begin;
+  for (int64_t i = 0; i < count; i++) codes[i] = (uint8_t)format_encode(&format, block->single[i], overflow);
+  if (format.bits == 4) pack(job->out, begin, count, 4, codes);
+  return TENON_OK;
+}
+
+/* ---- strings --------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, block_t *block) {
+  const tenon_string_t *x = (const tenon_string_t *)job->x + begin;
+  if (job->to->stored == TEXT) return TENON_OK;
+  for (int64_t i = 0; i < count; i++) {
+    int is_number = job->loaded == WHOLE    ? core_integer_of_text(x[i], &block->whole[i])
+                    : job->loaded == SINGLE ? core_single_of_text(x[i], &block->single[i])
+                                            : core_number_of_text(x[i], &block->real[i]);
+    if (!is_number)
+      return tenon_fail(job->call, TENON_INVALID,
+                        "element %lld of x is the text \"%.*s\", which is no number; a number is written like 12, -3.5, "
+                        "1e-5, INF or NaN",
+                        (long long)(begin + i), (int)(x[i].size < 60 ? x[i].size : 60), x[i].size ? x[i].data : "");
+  }
+  return TENON_OK;
+}
+
+/* A number as the dtype that is cast from would have it. */
+static double narrowed(double x, const void *context) {
+  const kind_t *kind = (const kind_t *)context;
+  float f = f32_odd(x);
+  switch (kind->dtype) {
+  case TENON_F64: return x;
+  case TENON_F32: return (double)(float)x;
+  case TENON_BF16: return (double)bf16_decode(bf16_encode(f));
+  case TENON_F8E8M0: return (double)e8m0_decode(e8m0_encode(f, 1, ROUND_NEAREST));
+  default: return (double)format_decode(kind->format, format_encode(kind->format, f, kind->format->largest));
+  }
+}
+static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count, const block_t *block) {
+  const tenon_host_t *host = job->call->host;
+  for (int64_t i = 0; i < count; i++) {
+    char buffer[NUMBER_TEXT_SIZE];
+    tenon_string_t text = {buffer, 0};
+    if (job->from->stored == TEXT)
+      text = ((const tenon_string_t *)job->x)[begin + i];
+    else if (job->from->dtype == TENON_BOOL)
+      text.data = block->whole[i] ? "True" : "False", text.size = strlen(text.data);
+    else if (job->loaded == WHOLE)
+      text.size = (uint64_t)snprintf(buffer, sizeof buffer, "%lld", (long long)block->whole[i]);
+    else if (job->loaded == NATURAL)
+      text.size = (uint64_t)snprintf(buffer, sizeof buffer, "%llu", (unsigned long long)block->natural[i]);
+    else
+      text.size = core_number_to_text(job->loaded == SINGLE ? (double)block->single[i] : block->real[i], narrowed,
+                                      job->from, buffer);
+    TENON_TRY(host->set_string(job->call, job->call->outputs[0], begin + i, text.data, text.size));
+  }
+  return TENON_OK;
+}
+
+/* ---- from form to form ------------------------------------------------------------------------------------------------ */
+
+#define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
+#define CLAMPED(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
+/* clang-format off */
+/* X(form, its member, target form, its member, expression); those that are not here need nothing done */
+#define CONVERSIONS(X)                                                                                                 \
+  X(WHOLE, whole, SINGLE, single, (float)x)                                                                            \
+  X(WHOLE, whole, REAL, real, (double)x)                                                                               \
+  X(WHOLE, whole, TRUTH, whole, x != 0)                                                                                \
+  X(WHOLE, whole, ODD, single, f32_odd_of_integer(MAGNITUDE(x), x < 0))                                                \
+  X(NATURAL, natural, SINGLE, single, (float)x)                                                                        \
+  X(NATURAL, natural, REAL, real, (double)x)                                                                           \
+  X(NATURAL, natural, TRUTH, whole, x != 0)                                                                            \
+  X(NATURAL, natural, ODD, single, f32_odd_of_integer(x, 0))                                                           \
+  X(SINGLE, single, WHOLE, whole, tn_int64((double)x))                                                                 \
+  X(SINGLE, single, NATURAL, natural, tn_uint64((double)x))                                                            \
+  X(SINGLE, single, REAL, real, (double)x)                                                                             \
+  X(SINGLE, single, WORD, whole, tn_int32(x))                                                                          \
+  X(SINGLE, single, TRUTH, whole, x != 0)                                                                              \
+  X(REAL, real, WHOLE, whole, tn_int64(x))                                                                             \
+  X(REAL, real, NATURAL, natural, tn_uint64(x))                                                                        \
+  X(REAL, real, SINGLE, single, (float)x)                                                                              \
+  X(REAL, real, WORD, whole, CLAMPED(tn_int64(x)))                                                                     \
+  X(REAL, real, TRUTH, whole, x != 0)                                                                                  \
+  X(REAL, real, ODD, single, f32_odd(x))
+/* clang-format on */
+typedef int64_t whole_t;
+typedef uint64_t natural_t;
+typedef float single_t;
+typedef double real_t;
+
+typedef void (*convert_fn)(const block_t *restrict from, block_t *restrict to, int64_t count);
+#define DEFINE_CONVERSION(FROM, from_form, TO, to_form, expression)                                                    \
+  static void convert_##FROM##_##TO(const block_t *restrict from, block_t *restrict to, int64_t count) {               \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+      const from_form##_t x = from->from_form[i];                                                                      \
+      to->to_form[i] = expression;                                                                                     \
+    }                                                                                                                  \
+  }
+CONVERSIONS(DEFINE_CONVERSION)
+#define CONVERSION(FROM, from_form, TO, to_form, expression) [FROM][TO] = convert_##FROM##_##TO,
+static const convert_fn conversions[LOADED][FORMS] = {CONVERSIONS(CONVERSION)};
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------ */
+
+/* clang-format off */
+static const kind_t kinds[] = {
+  {TENON_BOOL, WHOLE, TRUTH, load_bool, store_u8, NULL},
+  {TENON_I8, WHOLE, WORD, load_i8, store_i8, NULL}, {TENON_I16, WHOLE, WORD, load_i16, store_i16, NULL},
+  {TENON_I32, WHOLE, WORD, load_i32, store_i32, NULL}, {TENON_I64, WHOLE, WHOLE, load_i64, store_i64, NULL},
+  {TENON_U8, WHOLE, WORD, load_u8, store_u8, NULL}, {TENON_U16, WHOLE, WORD, load_u16, store_u16, NULL},
+  {TENON_U32, WHOLE, WHOLE, load_u32, store_u32, NULL}, {TENON_U64, NATURAL, NATURAL, load_u64, store_u64, NULL},
+  {TENON_I4, WHOLE, WORD, load_packed, store_packed, NULL}, {TENON_U4, WHOLE, WORD, load_packed, store_packed, NULL},
+  {TENON_I2, WHOLE, WORD, load_packed, store_packed, NULL}, {TENON_U2, WHOLE, WORD, load_packed, store_packed, NULL},
+  {TENON_F32, SINGLE, SINGLE, load_f32, store_f32, NULL}, {TENON_F64, REAL, REAL, load_f64, store_f64, NULL},
+  {TENON_F16, SINGLE, ODD, load_f16, store_f16, &format_F16}, {TENON_BF16, SINGLE, ODD, load_bf16, store_bf16, NULL},
+  {TENON_F8E8M0, SINGLE, ODD, load_f8e8m0, store_f8e8m0, NULL}, {TENON_STRING, REAL, TEXT, load_text, store_text, NULL},
+#define NARROW(name) {TENON_##name, SINGLE, ODD, load_narrow, store_narrow, &format_##name}
+  NARROW(F8E3M4), NARROW(F8E4M3), NARROW(F8E4M3B11FNUZ), NARROW(F8E4M3FN), NARROW(F8E4M3FNUZ), NARROW(F8E5M2),
+  NARROW(F8E5M2FNUZ), NARROW(F4E2M1)
+};
+#define CASTABLE "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1|string"
+
+/* Pairs with a loop of their own: X(from, type, to, type, expression); it gives what the forms would. */
+#define DIRECT(X)                                                                                                      \
+  X(F32, float, F16, uint16_t, F16_ENCODE(x))                                                                          \
+  X(F32, float, BF16, uint16_t, bf16_encode(x))                                                                        \
+  X(F32, float, F64, double, x)                                                                                        \
+  X(F32, float, I32, int32_t, tn_int32(x))                                                                             \
+  X(F32, float, I64, int64_t, tn_int64((double)x))                                                                     \
+  X(F32, float, I8, int8_t, tn_int32(x))                                                                               \
+  X(F32, float, U8, uint8_t, tn_int32(x))                                                                              \
+  X(F32, float, BOOL, uint8_t, x != 0)                                                                                 \
+  X(F16, uint16_t, F32, float, format_decode(&format_F16, x))                                                          \
+  X(BF16, uint16_t, F32, float, bf16_decode(x))                                                                        \
+  X(F64, double, F32, float, x)                                                                                        \
+  X(I32, int32_t, F32, float, x)                                                                                       \
+  X(I64, int64_t, F32, float, x)                                                                                       \
+  X(I8, int8_t, F32, float, x)                                                                                         \
+  X(U8, uint8_t, F32, float, x)                                                                                        \
+  X(BOOL, uint8_t, F32, float, x != 0)                                                                                 \
+  X(I64, int64_t, I32, int32_t, x)                                                                                     \
+  X(I32, int32_t, I64, int64_t, x)
+/* clang-format on */
+#define DEFINE_DIRECT(FROM, X, TO, Y, expression)                                                                      \
+  static void direct_##FROM##_##TO(const void *from, void *to, int64_t begin, int64_t count) {                         \
+    const X *restrict xs = (const X *)from + begin;                                                                    \
+    Y *restrict out = (Y *)to + begin;                                                                                 \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+      const X x = xs[i];                                                                                               \
+      out[i] = (Y)(expression);                                                                                        \
+    }                                                                                                                  \
+  }
+DIRECT(DEFINE_DIRECT)
+#define DIRECT_ROW(FROM, X, TO, Y, expression) {TENON_##FROM, TENON_##TO, direct_##FROM##_##TO},
+static const struct {
+  uint32_t from, to;
+  void (*run)(const void *from, void *to, int64_t begin, int64_t count);
+} directs[] = {DIRECT(DIRECT_ROW)};
+
+static const kind_t *kind_of(tenon_dtype_t dtype) {
+  uint32_t id = tenon_dtype_id(dtype);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (kinds[i].dtype == id) return &kinds[i];
+  return NULL;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const job_t *job = (const job_t *)argument;
+  (void)call;
+  for (int64_t at = begin * BLOCK; at < job->count && at < end * BLOCK; at += BLOCK) {
+    int64_t count = job->count - at < BLOCK ? job->count - at : BLOCK;
+    convert_fn convert = conversions[job->loaded][job->to->stored];
+    block_t loaded, converted;
+    if (job->direct) {
+      job->direct(job->x, job->out, at, count);
+      continue;
+    }
+    TENON_TRY(job->from->load(job, at, count, &loaded));
+    if (convert) convert(&loaded, &converted, count);
+    TENON_TRY(job->to->store(job, at, count, convert ? &converted : &loaded));
+  }
+  return TENON_OK;
+}
+
+static void copy(tenon_tensor_t *out, const tenon_tensor_t *x) {
+  int64_t count = tenon_count(x);
+  if (count > 0) memcpy(out->data, x->data, ((size_t)count * x->dtype.bits + 7) / 8);
+}
+
+static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
+  const tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  job_t job = {.call = call, .from = kind_of(x->dtype), .to = kind_of(out->dtype), .x = x->data, .out = out->data};
+  int64_t blocks;
+  if (!job.from || !job.to)
+    return tenon_fail(call, TENON_INVALID, "a cast between these dtypes does not exist; see `tenon show core::cast`");
+  if (job.from == job.to && job.to->stored != TEXT) return copy(out, x), TENON_OK;
+  job.count = tenon_count(x), job.saturate = saturate, job.rounding = rounding, job.loaded = job.from->loaded;
+  if (job.from->stored == TEXT)
+    job.loaded = job.to->stored == SINGLE                                                                 ? SINGLE
+                 : job.to->stored == WORD || job.to->stored == WHOLE || job.to->stored == NATURAL ? WHOLE
+                                                                                                          : REAL;
+  for (size_t i = 0; i < sizeof directs / sizeof *directs; i++)
+    if (directs[i].from == job.from->dtype && directs[i].to == job.to->dtype) job.direct = directs[i].run;
+  blocks = (job.count + BLOCK - 1) / BLOCK;
+  return blocks <= GRAIN ? run_blocks(call, &job, 0, blocks) : call->host->parallel(call, blocks, GRAIN, run_blocks, &job);
+}
+
+static tenon_status_t cast_run(tenon_call_t *call) { return run(call, call->attrs[1].as.i != 0, call->attrs[2].as.i); }
+static tenon_status_t cast_like_run(tenon_call_t *call) {
+  return run(call, call->attrs[0].as.i != 0, call->attrs[1].as.i);
+}
+
+static tenon_status_t bit_cast_run(tenon_call_t *call) { return copy(call->outputs[0], call->inputs[0]), TENON_OK; }
+
+/* ---- inference ---------------------------------------------------------------------------------------------------------- */
+
+#ifndef TENON_SIMD
+/* Integers that are known stay known, if the target has room for them. */
+static tenon_status_t cast_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  uint32_t from = tenon_dtype_id(x->dtype), to = tenon_dtype_id(out->dtype);
+  if (!kind_of(out->dtype))
+    return tenon_fail(infer, TENON_INVALID,
+                      "there is no cast to dtype code %d of %d bits; the target is one of " CASTABLE,
+                      (int)out->dtype.code, (int)out->dtype.bits);
+  if (!x->values || (from != TENON_I64 && from != TENON_I32) || (to != TENON_I64 && to != TENON_I32)) return TENON_OK;
+  for (uint32_t i = 0; i < x->value_count; i++) {
+    tenon_dim_t value = x->values[i];
+    if (to == TENON_I32 && tenon_is_known(value) && (value.value < INT32_MIN || value.value > INT32_MAX))
+      return TENON_OK;
+    out->values[i] = value;
+  }
+  out->value_count = x->value_count;
+  return TENON_OK;
+}
+
+static tenon_status_t bit_cast_infer(tenon_infer_t *infer) {
+  tenon_dtype_t from = infer->inputs[0]->dtype, to = infer->outputs[0]->dtype;
+  if (to.code == (TENON_STRING & 0xff) || to.code == (TENON_LIST & 0xff))
+    return tenon_fail(infer, TENON_INVALID, "the bits of x make no strings or lists; name a dtype of numbers in `to`");
+  if (from.bits * from.lanes == to.bits * to.lanes) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID,
+                    "elements of x have %d bits and those of `to` %d; both must be as wide, because the shape stays",
+                    from.bits * from.lanes, to.bits * to.lanes);
+}
+#endif
+
+#define CAST_ATTRS "bool saturate=True, str['up', 'down', 'nearest'] round_mode='up'"
+#define CAST_DOC                                                                                                       \
+  "\n`saturate`: what is too large for an 8-bit float becomes its largest number, else infinity or NaN.\n"              \
+  "`round_mode` is for f8e8m0.  Text becomes numbers and numbers text."
+#define BITS "bool|number|complex|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|"
+
+/* clang-format off */
+FAMILY(core_conversion,
+  OPERATOR(cast, "(Tensor x, *, dtype to, " CAST_ATTRS ") -> Tensor",
+    (TENON_DOC("x as the dtype `to`" CAST_DOC), TENON_TYPES("x: " CASTABLE "; out = to"), POINTWISE,
+     TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x)")),
+    KERNEL("", cast_run))
+  OPERATOR(cast_like, "(Tensor x, Tensor like, *, " CAST_ATTRS ") -> Tensor",
+    (TENON_DOC("x as the dtype of `like`, of which nothing else is looked at" CAST_DOC),
+     TENON_TYPES("x: " CASTABLE "; like: " CASTABLE "; out = like"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+     TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x); like: none")),
+    KERNEL("", cast_like_run))
+  OPERATOR(bit_cast, "(Tensor x, *, dtype to) -> Tensor",
+    (TENON_DOC("The bits of x, element by element, as the dtype `to`, which must be as wide"),
+     TENON_TYPES("x: " BITS "f6e2m3|f6e3m2|f4e2m1; out = to"), POINTWISE, TENON_INFER(bit_cast_infer), TENON_GRADIENT("x: none")),
+    KERNEL("", bit_cast_run)))
+/* clang-format on */

@@ -1,0 +1,36 @@
+/* Each file of this folder is compiled once plainly, which defines its operators, and once for each instruction set of
+ * the machine with TENON_SIMD naming that set, which adds the same kernels, better compiled, to the operators that exist
+ * by then.  These macros let a file say everything once.  Invariant: the plain build comes first in the library's list.
+ *
+ *   OPERATOR(add, "(Tensor a, Tensor b) -> Tensor", (TENON_DOC("..."), TENON_TRAITS(...)), LOOP("f32, f32 -> f32", f))
+ *   FAMILY(core_arithmetic, OPERATOR(...) OPERATOR(...))
+ *
+ * Every item, the last one too, ends in a comma of its own, so that tables by X-macros need no separators. */
+#ifndef TENON_OPS_ISA_H
+#define TENON_OPS_ISA_H
+
+#include <tenon/op.h>
+
+#define ISA_JOIN_(a, b) a##_##b
+#define ISA_JOIN(a, b) ISA_JOIN_(a, b)
+#define ISA_TEXT_(word) #word
+#define ISA_TEXT(word) ISA_TEXT_(word)
+#define ISA_LIST(...) __VA_ARGS__
+
+#define ISA_ITEMS(name, ...)                                                                                           \
+  TENON_C const tenon_item_t name[];                                                                                   \
+  const tenon_item_t name[] = {__VA_ARGS__{TENON_TAG_END, 0, 0, 0, 0}};
+
+#ifdef TENON_SIMD
+#define FAMILY(name, ...) ISA_ITEMS(ISA_JOIN(name, TENON_SIMD), __VA_ARGS__)
+#define OPERATOR(name, arguments, facts, ...) TENON_EXTEND("core::" #name, __VA_ARGS__)
+#define LOOP(types, function) TENON_LOOP(types "; " ISA_TEXT(TENON_SIMD), function),
+#define KERNEL(words, function) TENON_KERNEL("cpu " ISA_TEXT(TENON_SIMD) " " words, function),
+#else
+#define FAMILY(name, ...) ISA_ITEMS(name, __VA_ARGS__)
+#define OPERATOR(name, arguments, facts, ...) TENON_OP(#name arguments, ISA_LIST facts, __VA_ARGS__)
+#define LOOP(types, function) TENON_LOOP(types, function),
+#define KERNEL(words, function) TENON_KERNEL("cpu " words, function),
+#endif
+
+#endif

@@ -1,0 +1,288 @@
+/* Elementary functions of f32 without branches, calls or tables, so that compilers turn loops over them into vectors.
+ * Every family in this folder uses them; tests/unit/ops/math_test.c holds them to the bounds stated beside each.
+ * Invariant: only IEEE operations in a fixed order (the build forbids contraction), so that a result is the same, bit
+ * for bit, with every instruction set, in a vector or alone.
+ *
+ * Coefficients are ours: minimax fits by Sollya's fpminimax(f, degree, [|SG...|] or [|D...|], range, floating, absolute)
+ * with f and the range as named beside them.  Rounding by a magic number and splitting ln 2 are as in Cody and Waite,
+ * "Software Manual for the Elementary Functions" (1980); two-step scaling and log1p's correction as in FreeBSD's msun. */
+#ifndef TENON_OPS_MATH_H
+#define TENON_OPS_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) /* a call that is left in a loop keeps it from being vectorised */
+#define TN_INLINE static inline __attribute__((always_inline))
+#else
+#define TN_INLINE static inline
+#endif
+
+TN_INLINE uint32_t tn_bits32(float x) {
+  uint32_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+TN_INLINE float tn_float32(uint32_t u) {
+  float x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+TN_INLINE uint64_t tn_bits64(double x) {
+  uint64_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+TN_INLINE double tn_float64(uint64_t u) {
+  double x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+/* ---- rounding to integers; NaN and infinities stay --------------------------------------------------------------- */
+
+/* To the nearest, halves to even.  Adding 2^23 leaves no bits for a fraction. */
+TN_INLINE float tn_rintf(float x) {
+  float magic = copysignf(0x1p23f, x), r = (x + magic) - magic;
+  return copysignf(fabsf(x) < 0x1p23f ? r : x, x);
+}
+TN_INLINE double tn_rint(double x) {
+  double magic = copysign(0x1p52, x), r = (x + magic) - magic;
+  return copysign(fabs(x) < 0x1p52 ? r : x, x);
+}
+TN_INLINE float tn_floorf(float x) {
+  float r = tn_rintf(x);
+  return copysignf(r > x ? r - 1 : r, x);
+}
+TN_INLINE double tn_floor(double x) {
+  double r = tn_rint(x);
+  return copysign(r > x ? r - 1 : r, x);
+}
+TN_INLINE float tn_ceilf(float x) { return -tn_floorf(-x); }
+TN_INLINE double tn_ceil(double x) { return -tn_floor(-x); }
+TN_INLINE float tn_truncf(float x) { return copysignf(tn_floorf(fabsf(x)), x); }
+TN_INLINE double tn_trunc(double x) { return copysign(tn_floor(fabs(x)), x); }
+
+/* ---- exponential and logarithm ----------------------------------------------------------------------------------- */
+
+#define TN_MAGIC32 0x1.8p23f /* x + this holds round(x) in its low bits, for |x| < 2^22 */
+#define TN_LN2_HIGH 0x1.63p-1f
+#define TN_LN2_LOW -0x1.bd0106p-13f
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2: gives exp(r) - 1, and n in two's complement. |x| < 2^20. */
+TN_INLINE float tn_exp_reduced(float x, uint32_t *n) {
+  float m = x * 0x1.715476p0f + TN_MAGIC32, k = m - TN_MAGIC32, r = (x - k * TN_LN2_HIGH) - k * TN_LN2_LOW;
+  /* (exp(r) - 1 - r) / r^2 on +-0.35; error 2^-25 of exp(r) - 1 */
+  float p = 0x1.12108p-7f + r * 0x1.6d542p-10f;
+  p = 0x1p-1f + r * (0x1.5554d8p-3f + r * (0x1.5554e4p-5f + r * p));
+  *n = tn_bits32(m) - tn_bits32(TN_MAGIC32);
+  return r + r * r * p;
+}
+/* 1 ulp, denormal results too. */
+TN_INLINE float tn_expf(float x) {
+  uint32_t n, half;
+  float p;
+  x = x < -104 ? -104 : x; /* below, the result rounds to 0; NaN stays */
+  x = x > 89 ? 89 : x;     /* above, to infinity */
+  p = 1 + tn_exp_reduced(x, &n);
+  half = ((n + 256) >> 1) - 128;
+  return p * tn_float32((half + 127) << 23) * tn_float32((n - half + 127) << 23); /* only the last one rounds */
+}
+/* exp(x) - 1, 2 ulp.  Half of it is put together, because 2^n alone may be infinite where the result is not. */
+TN_INLINE float tn_expm1f(float x) {
+  uint32_t n;
+  float p, s;
+  x = x < -25 ? -25 : x;
+  x = x > 89 ? 89 : x;
+  p = tn_exp_reduced(x, &n);
+  s = tn_float32((n + 126) << 23);
+  return 2 * (s * p + (s - 0.5f));
+}
+/* 1 ulp. */
+TN_INLINE float tn_logf(float x) {
+  int tiny = x < 0x1p-126f;
+  float normal = tiny ? x * 0x1p23f : x, e, f, p, r;
+  uint32_t u = tn_bits32(normal) - 0x3f3504f3; /* of the root of 1/2: the mantissa is to lie between that and twice it */
+  e = (float)((int32_t)((u + 0x3f800000) >> 23) - (tiny ? 150 : 127));
+  f = tn_float32((u & 0x7fffff) + 0x3f3504f3) - 1;
+  /* (log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1]; error 2^-27 of log(1 + f) */
+  p = 0x1.dc75e8p-4f + f * (-0x1.ddb2cep-4f + f * 0x1.2cb40ep-4f);
+  p = -0x1.556288p-3f + f * (0x1.23de4p-3f + f * (-0x1.fbbf2ep-4f + f * p));
+  p = 0x1.555554p-2f + f * (-0x1.ffffe6p-3f + f * (0x1.999d2ap-3f + f * p));
+  r = f * f * f * p + e * TN_LN2_LOW;
+  r = e * TN_LN2_HIGH + (f - (0.5f * f * f - r));
+  r = x < INFINITY ? r : x;
+  return x > 0 ? r : x == 0 ? -INFINITY : NAN;
+}
+/* log(1 + x) for 0 <= x <= 1, 2 ulp: the logarithm of 1 + x as rounded, and what the rounding lost. */
+TN_INLINE float tn_log1pf_unit(float x) {
+  float w = 1 + x;
+  return tn_logf(w) + (x - (w - 1)) / w;
+}
+
+/* ---- what neural networks are made of ---------------------------------------------------------------------------- */
+
+/* 2 ulp. */
+TN_INLINE float tn_tanhf(float x) {
+  float a = fabsf(x), z = x * x, p, large = 1 - 2 / (tn_expf(2 * a) + 1);
+  /* (tanh(x)/x - 1) / x^2 as a polynomial of x^2 on [0, 0.625^2]; error 2^-25 of tanh(x) */
+  p = 0x1.110e16p-3f + z * (-0x1.b92674p-5f + z * (0x1.5813cp-6f + z * -0x1.8ff18p-8f));
+  p = x + x * (z * (-0x1.555552p-2f + z * p));
+  return a < 0.625f ? p : copysignf(large, x);
+}
+/* 3 ulp, denormal results too. */
+TN_INLINE float tn_sigmoidf(float x) {
+  float e = tn_expf(-fabsf(x));
+  return (x < 0 ? e : 1) / (1 + e);
+}
+/* 2 ulp. */
+TN_INLINE float tn_erff(float x) {
+  float a = fabsf(x), z = x * x, small, q;
+  /* erf(x)/x - 1 as a polynomial of x^2 on [0, 0.9]; error 2^-30 of erf(x) */
+  small = 0x1.54a912p-8f + z * (-0x1.a92772p-11f + z * 0x1.592406p-14f);
+  small = -0x1.812742p-2f + z * (0x1.ce2de2p-4f + z * (-0x1.b80b68p-6f + z * small));
+  small = x + x * (0x1.06eba8p-3f + z * small);
+  a = a > 4 ? 4 : a; /* where the result rounds to 1 */
+  /* -log(erfc(x)) on [0.9, 4]; error 2^-28 of erf(x) */
+  q = -0x1.35ba0cp-11f + a * (0x1.7c8044p-15f + a * -0x1.ae39b6p-20f);
+  q = 0x1.c24222p-4f + a * (-0x1.af7dep-6f + a * (0x1.36046ep-8f + a * q));
+  q = -0x1.34cb9ap-12f + a * (0x1.21505ap0f + a * (0x1.4394b8p-1f + a * q));
+  return a < 0.9375f ? small : copysignf(1 - tn_expf(-q), x);
+}
+
+/* ---- through double: sine, cosine, tangent, power ---------------------------------------------------------------- */
+
+#define TN_MAGIC64 0x1.8p52
+#define TN_TURN_LIMIT 0x1p20f /* the reduction below is exact enough up to here; loops call libm beyond */
+
+/* x = q pi/2 + r with |r| <= pi/4; the low bits of *q are the quadrant.  33 bits of pi/2 times 20 of q are exact. */
+TN_INLINE double tn_turn(double x, uint64_t *q) {
+  double m = x * 0x1.45f306dc9c883p-1 + TN_MAGIC64, k = m - TN_MAGIC64;
+  *q = tn_bits64(m);
+  return (x - k * 0x1.921fb544p0) - k * 0x1.0b4611a626331p-34;
+}
+TN_INLINE double tn_sine(double r) { /* (sin(r)/r - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-35 */
+  double z = r * r;
+  double p = -0x1.555555545c8dep-3 + z * (0x1.11110deb44788p-7 + z * (-0x1.a013a20e13e7ap-13 + z * 0x1.6dbc30fc5613ep-19));
+  return r + r * z * p;
+}
+TN_INLINE double tn_cosine(double r) { /* (cos(r) - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-31 */
+  double z = r * r;
+  double p = 0x1.55554cb0f9e01p-5 + z * (-0x1.6c0e01297538dp-10 + z * 0x1.9a6cb5c51daecp-16);
+  return 1 + z * (-0x1.fffffffaaa2dcp-2 + z * p);
+}
+/* b where q is odd, else a: by bits, because SSE2 cannot compare words of 64 bits. */
+TN_INLINE double tn_choose(uint64_t q, double a, double b) {
+  uint64_t mask = 0 - (q & 1);
+  return tn_float64((tn_bits64(a) & ~mask) | (tn_bits64(b) & mask));
+}
+/* sin(x + shift pi/2), 1 ulp for |x| <= TN_TURN_LIMIT. */
+TN_INLINE float tn_wave(float x, uint64_t shift) {
+  uint64_t q;
+  double r = tn_turn((double)x, &q), v;
+  q += shift;
+  v = tn_choose(q, tn_sine(r), tn_cosine(r));
+  return (float)tn_float64(tn_bits64(v) ^ (q & 2) << 62);
+}
+TN_INLINE float tn_sinf(float x) {
+  float y = tn_wave(x, 0);
+  return x == 0 ? x : y; /* -0 */
+}
+TN_INLINE float tn_cosf(float x) { return tn_wave(x, 1); }
+TN_INLINE float tn_tanf(float x) {
+  uint64_t q;
+  double r = tn_turn((double)x, &q), s = tn_sine(r), c = tn_cosine(r);
+  float y = (float)(tn_choose(q, s, -c) / tn_choose(q, c, s));
+  return x == 0 ? x : y;
+}
+
+/* x to the power of y where y is an integer of parity `odd` or, if not `whole`, no integer.  1 ulp. */
+TN_INLINE float tn_power(float x, double y, int whole, int odd) {
+  double a = (double)fabsf(x), s, l, t, m, r, z;
+  uint64_t u = tn_bits64(a) + 0x00095f619980c433; /* 1 minus the root of 1/2, as bits: the mantissa between that and twice */
+  /* log2(a): the exponent, made a double by bits; then log2((1+s)/(1-s)) / s, a polynomial of s^2 on [0, 0.0296]; 2^-37 */
+  l = tn_float64((u >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
+  m = tn_float64((u & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
+  s = (m - 1) / (m + 1), z = s * s;
+  t = 0x1.ec709d0e49716p-1 + z * (0x1.2777836ba2a3ep-1 + z * (0x1.a58bd3c525e14p-2 + z * 0x1.5d08f7fe0aec5p-2));
+  l += s * (0x1.71547652bf17bp1 + z * t);
+  l = a == 0 ? -INFINITY : a < INFINITY ? l : a;
+  t = y * l;
+  t = t < -200 ? -200 : t; /* beyond, the result is 0 or infinite as f32; NaN stays */
+  t = t > 200 ? 200 : t;
+  m = t + TN_MAGIC64, r = t - (m - TN_MAGIC64);
+  /* (2^r - 1) / r on +-0.501; error 2^-33 of 2^r */
+  z = 0x1.5d874b0c0132p-10 + r * (0x1.4441426d64a5bp-13 + r * 0x1.00dd4b33cbec1p-16);
+  z = 0x1.ebfbe046e9732p-3 + r * (0x1.c6b08dc6ebf89p-5 + r * (0x1.3b2a1a2d33948p-7 + r * z));
+  z = 1 + r * (0x1.62e42fef95b3ap-1 + r * z);
+  z = tn_float64(tn_bits64(z) + (tn_bits64(m) << 52));
+  z = a == 1 && (x == 1 || y == y) ? 1 : z; /* 1 to any power is 1, -1 to an infinite one too */
+  z = t == t || a == 1 ? z : NAN;
+  z = y == 0 ? 1 : z;
+  z = x < 0 && x > -INFINITY && !whole ? NAN : z;
+  z = odd ? copysign(1.0, (double)x) * z : z;
+  z = y == 2 ? a * a : z; /* squares and cubes are so common that loops have them apart: both give the same bits */
+  return (float)(y == 3 ? (double)x * x * x : z);
+}
+/* The power 0.5, which differs from sqrtf at -0 and -infinity. */
+TN_INLINE float tn_rootf(float x) { return x == -INFINITY ? INFINITY : sqrtf(x) + 0.0f; }
+TN_INLINE float tn_powf(float x, float y) {
+  float half = 0.5f * y;
+  int whole = tn_rintf(y) == y, odd = whole && tn_rintf(half) != half;
+  float z = tn_power(x, (double)y, whole, odd);
+  return y == 0.5f ? tn_rootf(x) : z;
+}
+
+/* ---- integers of doubles, where C leaves open what happens -------------------------------------------------------- */
+
+/* Rounds towards zero; NaN is 0, and what is out of range is the nearest number in it. */
+TN_INLINE int64_t tn_int64(double x) {
+  return x >= 0x1p63 ? INT64_MAX : x >= -0x1p63 ? (int64_t)x : x < 0 ? INT64_MIN : 0;
+}
+/* The same, but negative numbers wrap around. */
+TN_INLINE uint64_t tn_uint64(double x) {
+  return x >= 0x1p64 ? UINT64_MAX : x >= 0x1p63 ? (uint64_t)x : (uint64_t)tn_int64(x);
+}
+/* As tn_int64, in 32 bits. */
+TN_INLINE int32_t tn_int32(float x) {
+  float y = x >= -0x1p31f ? x : x < 0 ? -0x1p31f : 0;
+  return y >= 0x1p31f ? INT32_MAX : (int32_t)(y >= 0x1p31f ? 0 : y);
+}
+
+/* ---- one spelling for f32 and f64 -------------------------------------------------------------------------------- */
+
+TN_INLINE double tn_sigmoid(double x) {
+  double e = exp(-fabs(x));
+  return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* clang-format off */
+#define TN_GENERIC(x, of_float, of_double) _Generic((x), float: of_float, double: of_double)
+#define ABS(x) TN_GENERIC(x, fabsf, fabs)(x)
+#define SQRT(x) TN_GENERIC(x, sqrtf, sqrt)(x)
+#define RINT(x) TN_GENERIC(x, tn_rintf, tn_rint)(x)
+#define FLOOR(x) TN_GENERIC(x, tn_floorf, tn_floor)(x)
+#define CEIL(x) TN_GENERIC(x, tn_ceilf, tn_ceil)(x)
+#define EXP(x) TN_GENERIC(x, tn_expf, exp)(x)
+#define EXPM1(x) TN_GENERIC(x, tn_expm1f, expm1)(x)
+#define LOG(x) TN_GENERIC(x, tn_logf, log)(x)
+#define LOG1P_UNIT(x) TN_GENERIC(x, tn_log1pf_unit, log1p)(x)
+#define TANH(x) TN_GENERIC(x, tn_tanhf, tanh)(x)
+#define SIGMOID(x) TN_GENERIC(x, tn_sigmoidf, tn_sigmoid)(x)
+#define ERF(x) TN_GENERIC(x, tn_erff, erf)(x)
+#define ASIN(x) TN_GENERIC(x, asinf, asin)(x)
+#define ACOS(x) TN_GENERIC(x, acosf, acos)(x)
+#define ATAN(x) TN_GENERIC(x, atanf, atan)(x)
+#define SINH(x) TN_GENERIC(x, sinhf, sinh)(x)
+#define COSH(x) TN_GENERIC(x, coshf, cosh)(x)
+#define ASINH(x) TN_GENERIC(x, asinhf, asinh)(x)
+#define ACOSH(x) TN_GENERIC(x, acoshf, acosh)(x)
+#define ATANH(x) TN_GENERIC(x, atanhf, atanh)(x)
+#define FMOD(x, y) TN_GENERIC(x, fmodf, fmod)(x, y)
+/* NaN if either is, which C's fmin and fmax are not. */
+#define LEAST(x, y) ((((x) < (y)) | ((x) != (x))) ? (x) : (y))
+#define GREATEST(x, y) ((((x) > (y)) | ((x) != (x))) ? (x) : (y))
+/* clang-format on */
+
+#endif

@@ -1,0 +1,411 @@
+/* Reductions over any set of axes, by the folds of fold.h: runs where the last axis is reduced, rows where it is kept.
+ * Axes that lie side by side are merged first.  When there are few results, the elements of each are split into pieces
+ * that several threads fold; the pieces do not depend on how many threads there are, and neither does the result.
+ * Invariant: every output element is emitted once, from one complete partial result. */
+#include "../axes.h"
+#include "../copy.h"
+#include "fold.h"
+#include "isa.h"
+#include "math.h"
+#include "wide.h"
+
+/* clang-format off */
+FOLD_FLOATS(f32, float, fabsf)
+FOLD_FLOATS(f64, double, fabs)
+FOLD_INTS(i64, int64_t, i, MAP_ABS_I64, MAP_SQUARE_I64, INT64_MIN, INT64_MAX)
+FOLD_INTS(u64, uint64_t, u, MAP_SELF, MAP_SQUARE, 0, UINT64_MAX)
+
+enum { CHUNK = 4096 /* numbers folded at a time */, UNITS = 64 /* parts wanted, if there is enough to do */ };
+
+/* What is done with a complete result. */
+enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT /* kept, for exp(x - shift) */ };
+
+typedef struct number_kind_t {
+  uint32_t dtype;
+  const fold_t *folds;
+  int64_t wide;                                         /* bytes of the numbers that are folded */
+  void (*load)(void *to, const void *from, int64_t n);  /* NULL: they are folded as they are */
+  void (*store)(void *out, int64_t i, word_t word);
+  word_t least, most;                                   /* the results of max and min over nothing */
+} number_kind_t;
+
+#define LOAD(name, type, wide, get)                                                                                    \
+  static void name##_load(void *to, const void *from, int64_t n) {                                                     \
+    wide *restrict y = (wide *)to;                                                                                     \
+    const type *restrict x = (const type *)from;                                                                       \
+    for (int64_t i = 0; i < n; i++) y[i] = (wide)get(x[i]);                                                            \
+  }
+#define STORE(name, type, member, set)                                                                                 \
+  static void name##_store(void *out, int64_t i, word_t word) { ((type *)out)[i] = (type)set(word.member); }
+#define SELF(x) (x)
+#define F16_OF(x) f16_of_float((float)(x))
+#define BF16_OF(x) bf16_of_float((float)(x))
+/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded as others */
+#define NARROW(X)                                                                                                      \
+  X(F16, f16, uint16_t, f32, float, f, float_of_f16, F16_OF, -HUGE_VAL, HUGE_VAL)                                      \
+  X(BF16, bf16, uint16_t, f32, float, f, float_of_bf16, BF16_OF, -HUGE_VAL, HUGE_VAL)
+#define SHORT(X)                                                                                                       \
+  X(I8, i8, int8_t, i64, int64_t, i, SELF, SELF, INT8_MIN, INT8_MAX)                                                   \
+  X(I16, i16, int16_t, i64, int64_t, i, SELF, SELF, INT16_MIN, INT16_MAX)                                              \
+  X(I32, i32, int32_t, i64, int64_t, i, SELF, SELF, INT32_MIN, INT32_MAX)                                              \
+  X(U8, u8, uint8_t, u64, uint64_t, u, SELF, SELF, 0, UINT8_MAX)                                                       \
+  X(U16, u16, uint16_t, u64, uint64_t, u, SELF, SELF, 0, UINT16_MAX)                                                   \
+  X(U32, u32, uint32_t, u64, uint64_t, u, SELF, SELF, 0, UINT32_MAX)                                                   \
+  X(BOOL, bool, uint8_t, u64, uint64_t, u, SELF, SELF, 0, 1)
+#define NATIVE(X)                                                                                                      \
+  X(F32, f32, float, f32, float, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                                                   \
+  X(F64, f64, double, f64, double, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                                                 \
+  X(I64, i64, int64_t, i64, int64_t, i, SELF, SELF, INT64_MIN, INT64_MAX)                                              \
+  X(U64, u64, uint64_t, u64, uint64_t, u, SELF, SELF, 0, UINT64_MAX)
+#define LOAD_(id, name, type, class, wide, member, get, set, least, most) LOAD(name, type, wide, get)
+#define STORE_(id, name, type, class, wide, member, get, set, least, most) STORE(name, type, member, set)
+#define KIND_(id, name, type, class, wide, member, get, set, least, most)                                              \
+  {TENON_##id, class##_folds, sizeof(wide), name##_load, name##_store, {.member = least}, {.member = most}},
+#define KIND_NATIVE_(id, name, type, class, wide, member, get, set, least, most)                                       \
+  {TENON_##id, class##_folds, sizeof(wide), NULL, name##_store, {.member = least}, {.member = most}},
+
+/* to[i] = exp(from[i] - shift[i * step]), of f32 or f64 that may lie in the same place */
+#define EXPONENTIALS(name, T, EXP)                                                                                     \
+  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift, int64_t step) {            \
+    const T *x = (const T *)from, *m = (const T *)shift, same = *m;                                                    \
+    T *y = (T *)to;                                                                                                    \
+    if (step) for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - m[i]);                                                 \
+    else for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - same);                                                      \
+  }
+EXPONENTIALS(f32, float, tn_expf)
+EXPONENTIALS(f64, double, exp)
+#define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                                             \
+  static void name##_load(void *to, const void *from, int64_t n) {                                                     \
+    widen(tenon_dtype(TENON_##id), (float *)to, from, n);                                                              \
+  }
+NARROW(WIDEN_)
+SHORT(LOAD_)
+NARROW(STORE_)
+SHORT(STORE_)
+NATIVE(STORE_)
+static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
+/* clang-format on */
+
+typedef struct axes_t { /* merged; the last one varies fastest */
+  int32_t count;
+  int64_t shape[TENON_RANK_MAX], stride[TENON_RANK_MAX];
+} axes_t;
+
+typedef struct plan_t {
+  const number_kind_t *kind;
+  const fold_t *fold;
+  const char *x;
+  void *out;
+  char *shift;            /* one number for each result, or NULL */
+  word_t *partial;        /* results of pieces, if there are several */
+  axes_t kept, reduced;   /* but for the last axis of the tensor, `width` long */
+  int64_t element, width; /* bytes of an element of x; numbers in a run or a row */
+  int64_t rows, last;     /* combinations of `reduced`; of its last axis */
+  int64_t outputs, blocks, pieces, chunks, reduced_count;
+  int run, how; /* run: the last axis is reduced */
+} plan_t;
+
+static word_t finished(const plan_t *p, word_t word, int64_t i) {
+  double n = (double)p->reduced_count;
+  int real = p->kind->folds == f32_folds || p->kind->folds == f64_folds, natural = p->kind->folds == u64_folds;
+  double value = real ? word.f : natural ? (double)word.u : (double)word.i;
+  switch (p->how) {
+  case MEAN:
+    if (!real && p->reduced_count == 0) return word;
+    if (!real && natural) return (word_t){.u = word.u / (uint64_t)p->reduced_count};
+    if (!real) return (word_t){.i = word.i / p->reduced_count};
+    value /= n;
+    break;
+  case ROOT: value = sqrt(value); break;
+  case LOGARITHM: value = log(value); break;
+  case LOG_OF_SHIFTED:
+    value = log(value) + (p->kind->wide == 4 ? (double)((float *)p->shift)[i] : ((double *)p->shift)[i]);
+    break;
+  default: return word;
+  }
+  return real ? (word_t){.f = value} : natural ? (word_t){.u = (uint64_t)value} : (word_t){.i = (int64_t)value};
+}
+
+static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    if (p->how == SHIFT) { /* an infinite shift would give NaN */
+      double shift = isfinite(words[i].f) ? words[i].f : 0.0;
+      if (p->kind->wide == 4)
+        ((float *)p->shift)[first + i] = (float)shift;
+      else
+        ((double *)p->shift)[first + i] = shift;
+    } else {
+      p->kind->store(p->out, first + i, finished(p, words[i], first + i));
+    }
+  }
+}
+
+static int64_t offset_of(const axes_t *axes, int64_t index) {
+  int64_t offset = 0;
+  for (int32_t i = axes->count - 1; i >= 0; i--) {
+    offset += index % axes->shape[i] * axes->stride[i];
+    index /= axes->shape[i];
+  }
+  return offset;
+}
+
+/* The numbers that are folded: n from x on, of a row that has its own shifts (step 1) or shares one (step 0). */
+static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n, const char *shift, int64_t step) {
+  const void *numbers = x;
+  if (p->kind->load) p->kind->load(buffer, x, n), numbers = buffer;
+  if (!shift) return numbers;
+  (p->kind->wide == 4 ? f32_exponentials : f64_exponentials)(buffer, numbers, n, shift, step);
+  return buffer;
+}
+
+/* One result, from chunks [begin, end) of its runs. */
+static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin, int64_t end, const char *shift) {
+  double buffer[CHUNK];
+  int64_t each = (p->width + CHUNK - 1) / CHUNK;
+  for (int64_t c = begin; c < end; c++) {
+    int64_t first = c % each * CHUNK, n = p->width - first < CHUNK ? p->width - first : CHUNK;
+    const char *x = p->x + (base + offset_of(&p->reduced, c / each) + first) * p->element;
+    p->fold->run(acc, load(p, buffer, x, n, shift, 0), n);
+  }
+}
+
+/* A row of n results, from rows [begin, end). */
+static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int64_t begin, int64_t end,
+                      const char *shift) {
+  double buffer[CHUNK];
+  int by_load = p->kind->load || shift;
+  int64_t most = by_load || n <= 32 ? CHUNK / n : 64, stride = 0;
+  if (p->reduced.count) stride = p->reduced.stride[p->reduced.count - 1];
+  for (int64_t row = begin; row < end;) {
+    int64_t left = p->last - row % p->last, rows = end - row < left ? end - row : left;
+    if (rows > most) rows = most;
+    const char *x = p->x + (base + offset_of(&p->reduced, row)) * p->element;
+    for (int64_t r = 0; by_load && r < rows; r++)
+      (void)load(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n, shift, 1);
+    p->fold->rows(acc, by_load ? (const void *)buffer : x, rows, by_load ? n : stride, n);
+    row += rows;
+  }
+}
+
+static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const plan_t *p = (const plan_t *)argument;
+  word_t acc[FOLD_ROW];
+  (void)call;
+  for (int64_t unit = begin; unit < end; unit++) {
+    int64_t piece = unit % p->pieces, block = unit / p->pieces % p->blocks, row = unit / p->pieces / p->blocks;
+    int64_t from = p->chunks * piece / p->pieces, to = p->chunks * (piece + 1) / p->pieces;
+    int64_t base = offset_of(&p->kept, row), first = row, n = 1;
+    if (!p->run) {
+      first = row * p->width + block * FOLD_ROW, base += block * FOLD_ROW;
+      n = p->width - block * FOLD_ROW < FOLD_ROW ? p->width - block * FOLD_ROW : FOLD_ROW;
+    }
+    const char *shift = p->shift && p->how != SHIFT ? p->shift + first * p->kind->wide : NULL;
+    p->fold->start(acc, n);
+    if (p->run)
+      fold_runs(p, acc, base, from, to, shift);
+    else
+      fold_rows(p, acc, base, n, from, to, shift);
+    if (p->pieces == 1)
+      emit(p, acc, first, n);
+    else
+      memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
+  }
+  return TENON_OK;
+}
+
+static void axis_add(axes_t *axes, int64_t extent, int64_t stride) {
+  int32_t last = axes->count - 1;
+  if (last >= 0 && axes->stride[last] == extent * stride) {
+    axes->shape[last] *= extent, axes->stride[last] = stride;
+  } else {
+    axes->shape[axes->count] = extent;
+    axes->stride[axes->count++] = stride;
+  }
+}
+
+static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
+  int64_t units = p->outputs;
+  if (!p->run) {
+    p->blocks = (p->width + FOLD_ROW - 1) / FOLD_ROW;
+    units = p->outputs / p->width * p->blocks;
+  }
+  int64_t work = p->reduced_count * (p->outputs / units), enough = units < UNITS ? UNITS / units : 1;
+  p->pieces = work / 32768 < enough ? work / 32768 : enough;
+  if (p->pieces > p->chunks) p->pieces = p->chunks;
+  if (p->pieces < 1) p->pieces = 1;
+  if (p->pieces > 1) {
+    uint64_t bytes = (uint64_t)(p->pieces * p->outputs) * sizeof(word_t);
+    if (!(p->partial = (word_t *)call->host->allocate(call, bytes))) return TENON_MEMORY;
+  }
+  int64_t grain = 65536 / (work / p->pieces + 1) + 1;
+  TENON_TRY(call->host->parallel(call, units * p->pieces, grain, reduce_part, p));
+  if (p->pieces == 1) return TENON_OK;
+  for (int64_t i = 1; i < p->pieces; i++) p->fold->merge(p->partial, p->partial + i * p->outputs, p->outputs);
+  emit(p, p->partial, 0, p->outputs);
+  return TENON_OK;
+}
+
+/* Bit i of the mask: axis i is reduced. */
+static tenon_status_t reduce(tenon_call_t *call, uint64_t mask, int fold, int how) {
+  const tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  plan_t p = {.x = (const char *)x->data, .out = out->data, .element = element_size(x), .how = how, .blocks = 1};
+  int last_reduced = 0;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (kinds[i].dtype == tenon_dtype_id(x->dtype)) p.kind = &kinds[i];
+  if (!p.kind) return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
+  p.fold = &p.kind->folds[fold];
+  p.outputs = p.reduced_count = p.rows = p.width = p.last = 1;
+  for (int32_t i = 0; i < x->ndim; i++) {
+    int gone = (int)(mask >> i & 1);
+    if (gone) p.reduced_count *= x->shape[i];
+    if (!gone) p.outputs *= x->shape[i];
+    if (x->shape[i] == 1) continue;
+    last_reduced = gone;
+    axis_add(gone ? &p.reduced : &p.kept, x->shape[i], x->strides[i]);
+  }
+  if (p.outputs == 0) return TENON_OK;
+  if (p.reduced_count == 0) { /* only the identity is left */
+    word_t none[1];
+    p.fold->start(none, 1);
+    if (fold == FOLD_MAX) none[0] = p.kind->least;
+    if (fold == FOLD_MIN) none[0] = p.kind->most;
+    if (how == LOG_OF_SHIFTED) p.how = LOGARITHM;
+    for (int64_t i = 0; i < p.outputs; i++) emit(&p, none, i, 1);
+    return TENON_OK;
+  }
+  axes_t *inner = last_reduced ? &p.reduced : &p.kept;
+  p.run = last_reduced;
+  if (inner->count) p.width = inner->shape[--inner->count];
+  for (int32_t i = 0; i < p.reduced.count; i++) p.rows *= p.reduced.shape[i];
+  if (p.reduced.count) p.last = p.reduced.shape[p.reduced.count - 1];
+  p.chunks = p.run ? p.rows * ((p.width + CHUNK - 1) / CHUNK) : p.rows;
+  if (how == LOG_OF_SHIFTED) {
+    if (!(p.shift = (char *)call->host->allocate(call, (uint64_t)(p.outputs * p.kind->wide)))) return TENON_MEMORY;
+    p.fold = &p.kind->folds[FOLD_MAX], p.how = SHIFT;
+    TENON_TRY(fold_all(call, &p));
+    p.fold = &p.kind->folds[fold], p.how = how;
+  }
+  return fold_all(call, &p);
+}
+
+static tenon_status_t reduce_axes(tenon_call_t *call, int fold, int how) {
+  const tenon_tensor_t *axes = call->inputs[1];
+  int32_t rank = call->inputs[0]->ndim;
+  uint64_t mask = 0;
+  for (int64_t i = 0; axes && i < tenon_count(axes); i++) {
+    int32_t axis = 0;
+    TENON_TRY(axis_wrap(call, tensor_int(axes, i), rank, &axis));
+    mask |= (uint64_t)1 << axis;
+  }
+  if (!mask && !call->attrs[1].as.i) mask = axes_all(rank);
+  return reduce(call, mask, fold, how);
+}
+
+/* To the shape of the output, from which the input was once broadcast. */
+static tenon_status_t sum_to_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  uint64_t mask = 0;
+  for (int32_t i = 0; i < x->ndim; i++) {
+    int32_t j = i - (x->ndim - out->ndim);
+    if (j < 0 || out->shape[j] != x->shape[i]) mask |= (uint64_t)1 << i;
+  }
+  return reduce(call, mask, FOLD_SUM, AS_IT_IS);
+}
+
+#ifndef TENON_SIMD
+static tenon_status_t reduce_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  int keepdims = infer->attrs[0].as.i != 0, known = 1;
+  uint64_t mask = 0;
+  ints_t axes = {0, 1, {{0}}};
+  TENON_TRY(axes_read(infer, 1, x->ndim, &mask, &known));
+  if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &axes));
+  if (!known) return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
+  if (!mask && !infer->attrs[1].as.i) mask = axes_all(x->ndim);
+  out->ndim = 0;
+  for (int32_t i = 0; i < x->ndim; i++) {
+    if (!(mask >> i & 1))
+      out->dims[out->ndim++] = x->dims[i];
+    else if (keepdims)
+      out->dims[out->ndim++] = tenon_extent(1);
+  }
+  return TENON_OK;
+}
+
+/* Sums and products of extents stay known. */
+static tenon_status_t fold_values(tenon_infer_t *infer, uint32_t operation, int64_t identity) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  TENON_TRY(reduce_infer(infer));
+  if (!x->values || x->ndim != 1 || out->ndim < 0 || (out->ndim == 1 && !dim_is(out->dims[0], 1))) return TENON_OK;
+  out->values[0] = tenon_extent(identity);
+  for (uint32_t i = 0; i < x->value_count; i++)
+    out->values[0] = i ? tenon_dim(infer, operation, out->values[0], x->values[i]) : x->values[0];
+  out->value_count = 1;
+  return TENON_OK;
+}
+static tenon_status_t sum_infer(tenon_infer_t *infer) { return fold_values(infer, TENON_DIM_ADD, 0); }
+static tenon_status_t prod_infer(tenon_infer_t *infer) { return fold_values(infer, TENON_DIM_MUL, 1); }
+
+static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 1, &shape));
+  if (shape.count > x->ndim)
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents was never broadcast to rank %d", shape.count,
+                      x->ndim);
+  if (!shape.known) return out_unknown(infer, out, shape.count);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) {
+    out->dims[i] = shape.at[i];
+    if (!dim_is(shape.at[i], 1) && dim_differ(shape.at[i], x->dims[x->ndim - shape.count + i]))
+      return tenon_fail(infer, TENON_INVALID, "%s was never broadcast to %s", dims_text(shape.at, shape.count).text,
+                        dims_text(x->dims, x->ndim).text);
+  }
+  return TENON_OK;
+}
+#endif
+
+/* clang-format off */
+#define ARGUMENTS                                                                                                      \
+  "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor"
+#define SPREAD(value) "core::spread(" value ", core::shape(x), axes, keepdims=keepdims, "                              \
+                      "noop_with_empty_axes=noop_with_empty_axes)"
+#define FACTS(doc, types, infer)                                                                                       \
+  TENON_DOC(doc), TENON_TYPES("x: " types "; axes: i64|i32; out = x"), TENON_WHERE("axes: known"),                     \
+  TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
+/* X(name, fold, what is done with the result, facts) */
+#define REDUCTIONS(X)                                                                                                  \
+  X(reduce_sum, FOLD_SUM, AS_IT_IS, (FACTS("The sum over axes.", "number", sum_infer),                                 \
+    TENON_GRADIENT("x: " SPREAD("grad"))))                                                                             \
+  X(reduce_mean, FOLD_SUM, MEAN, (FACTS("The mean over axes.", "number", reduce_infer),                                \
+    TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                                        \
+  X(reduce_max, FOLD_MAX, AS_IT_IS, (FACTS("The largest element over axes.", "number|bool", reduce_infer)))            \
+  X(reduce_min, FOLD_MIN, AS_IT_IS, (FACTS("The smallest element over axes.", "number|bool", reduce_infer)))           \
+  X(reduce_prod, FOLD_PROD, AS_IT_IS, (FACTS("The product over axes.", "number", prod_infer)))                         \
+  X(reduce_l1, FOLD_ABS, AS_IT_IS, (FACTS("The sum of absolute values over axes.", "number", reduce_infer),            \
+    TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                                                \
+  X(reduce_l2, FOLD_SQUARE, ROOT, (FACTS("The Euclidean norm over axes.", "number", reduce_infer),                     \
+    TENON_GRADIENT("x: core::mul(core::div(x, " SPREAD("out") "), " SPREAD("grad") ")")))                              \
+  X(reduce_sum_square, FOLD_SQUARE, AS_IT_IS, (FACTS("The sum of squares over axes.", "number", reduce_infer),         \
+    TENON_GRADIENT("x: core::mul(core::add(x, x), " SPREAD("grad") ")")))                                              \
+  X(reduce_log_sum, FOLD_SUM, LOGARITHM, (FACTS("The logarithm of the sum over axes.", "float", reduce_infer),         \
+    TENON_GRADIENT("x: core::div(" SPREAD("grad") ", core::exp(" SPREAD("out") "))")))                                 \
+  X(reduce_log_sum_exp, FOLD_SUM, LOG_OF_SHIFTED,                                                                      \
+    (FACTS("The logarithm of the sum of exponentials over axes.", "float", reduce_infer),                              \
+    TENON_GRADIENT("x: core::mul(core::exp(core::sub(x, " SPREAD("out") ")), " SPREAD("grad") ")")))
+
+#define RUN_(name, fold, how, facts)                                                                                   \
+  static tenon_status_t name##_run(tenon_call_t *call) { return reduce_axes(call, fold, how); }
+REDUCTIONS(RUN_)
+
+#define OPERATOR_(name, fold, how, facts) OPERATOR(name, ARGUMENTS, facts, KERNEL("", name##_run))
+FAMILY(core_reduction, REDUCTIONS(OPERATOR_)
+  OPERATOR(sum_to, "(Tensor x, Tensor @host shape) -> Tensor",
+    (TENON_DOC("The sum over all axes that broadcasting to x's shape added or stretched."),
+     TENON_TYPES("x: number; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
+     TENON_INFER(sum_to_infer), TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
+    KERNEL("", sum_to_run)))

@@ -1,0 +1,39 @@
+/* The list of instruction sets, its order, and the limit from the environment.  What the processor reports comes from
+ * cpu_x86.c or cpu_other.c. */
+#include "base/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu_probe.h"
+
+static const char *const words[] = {"",     "neon",   "dotprod",    "sve",        "avx2",
+                                    "avx512", "avx512vnni", "avx512bf16", "amx"};
+enum { WORDS = sizeof words / sizeof *words };
+
+int tn_cpu_rank(const char *word, size_t size) {
+  for (int i = 0; i < WORDS; i++)
+    if (strlen(words[i]) == size && memcmp(words[i], word, size) == 0) return i;
+  return -1;
+}
+
+const char *tn_cpu_word(int rank) { return rank >= 0 && rank < WORDS ? words[rank] : NULL; }
+
+static int limit(void) {
+  const char *text = getenv("TENON_CPU_CAPABILITY");
+  if (!text || !*text) return WORDS;
+  if (strcmp(text, "default") == 0) return 0;
+  int rank = tn_cpu_rank(text, strlen(text));
+  return rank < 0 ? WORDS : rank;
+}
+
+bool tn_cpu_limit_valid(const char **out_value) {
+  const char *text = getenv("TENON_CPU_CAPABILITY");
+  *out_value = text;
+  return !text || !*text || strcmp(text, "default") == 0 || tn_cpu_rank(text, strlen(text)) > 0;
+}
+
+bool tn_cpu_has(int rank) {
+  if (rank == 0) return true;
+  return rank > 0 && rank < WORDS && rank <= limit() && tn_cpu_probe(words[rank]);
+}

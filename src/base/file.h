@@ -1,0 +1,26 @@
+/* Files as the runtime needs them: what a path is, and its bytes mapped read-only.  Messages name the path. */
+#ifndef TN_BASE_FILE_H
+#define TN_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <tenon/op.h>
+
+typedef struct tn_file_t {
+  const unsigned char *data; /* NULL when size is 0 */
+  size_t size;
+} tn_file_t;
+
+/* Maps a regular file.  Anything else (missing, folder, FIFO, unreadable) is an error that says what it is. */
+tenon_status_t tn_file_map(const char *path, tn_file_t *out_file);
+void tn_file_unmap(tn_file_t *file);
+bool tn_file_exists(const char *path); /* a regular file */
+bool tn_file_is_folder(const char *path);
+/* The one absolute path of a file, links resolved.  Errors are NOT_FOUND and DENIED. */
+tenon_status_t tn_file_real_path(const char *path, char *out_path, size_t capacity);
+/* Path of the binary that holds `address` (libtenon, or the program it is linked into); false when unknown. */
+bool tn_file_of_address(const void *address, char *out_path, size_t capacity);
+/* Who owns the file and whether others may write to it: for the loader's policy. */
+tenon_status_t tn_file_is_private(const char *path, bool *out_private);
+
+#endif

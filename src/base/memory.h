@@ -1,0 +1,32 @@
+/* Host memory: every allocation of libtenon goes through here, so that tests can make the n-th one fail.
+ * NULL means out of memory, with no message set. */
+#ifndef TN_BASE_MEMORY_H
+#define TN_BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TN_ALIGNMENT = 64 }; /* bytes, of tensors and workspaces */
+
+void *tn_allocate(size_t size);                       /* undefined contents; size 0 gives a unique pointer */
+void *tn_allocate_zero(size_t count, size_t size);    /* zeroed; NULL when count * size overflows */
+void *tn_reallocate(void *pointer, size_t size);      /* the old block stays on failure */
+void tn_release_memory(void *pointer);                /* NULL is fine */
+void *tn_allocate_aligned(size_t size);               /* TN_ALIGNMENT; freed by tn_release_aligned */
+void tn_release_aligned(void *pointer);
+char *tn_copy_text(const char *text, size_t size);    /* terminated copy of `size` bytes */
+
+/* Makes the n-th allocation from now fail (and those after it, if `sticky`); 0 switches that off.  Tests only. */
+void tn_memory_fail_after(int64_t n, bool sticky);
+/* Allocations made since the last tn_memory_fail_after. */
+int64_t tn_memory_count(void);
+
+/* Overflow-checked arithmetic: false when the result does not fit. */
+static inline bool tn_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool tn_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+
+/* Doubles the room of a growing array when it is full: items, count, capacity are the array's own variables. */
+bool tn_grow(void **items, size_t *capacity, size_t count, size_t item_size);
+
+#endif

@@ -1,0 +1,16 @@
+/* Parallel-for on OpenMP's threads, which oneDNN uses too: one pool, no oversubscription. */
+#include <omp.h>
+
+#include "base/parallel_run.h"
+
+void tn_parallel_run(tn_job_t *job) {
+#pragma omp parallel num_threads(job->parts)
+  {
+    int32_t team = omp_get_num_threads(); /* may be fewer than asked for */
+    for (int32_t i = omp_get_thread_num(); i < job->parts; i += team) tn_parallel_part(job, i);
+  }
+}
+
+void tn_parallel_apply(int32_t threads) { omp_set_num_threads(threads); }
+void tn_parallel_shutdown(void) {}
+const char *tn_parallel_name(void) { return "openmp"; }

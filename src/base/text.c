@@ -1,0 +1,58 @@
+/* The growing text.  Called by every layer that builds messages, dumps and reports. */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+static bool room(tn_text_t *text, size_t more) {
+  if (text->failed || more > SIZE_MAX / 4 - text->size) return text->failed = true, false;
+  size_t need = text->size + more + 1, capacity = text->capacity ? text->capacity : 64;
+  if (need <= text->capacity) return true;
+  while (capacity < need) capacity *= 2;
+  char *data = tn_reallocate(text->data, capacity);
+  if (!data) return text->failed = true, false;
+  text->data = data, text->capacity = capacity;
+  return true;
+}
+
+void tn_text_bytes(tn_text_t *text, const char *data, size_t size) {
+  if (!room(text, size)) return;
+  if (size) memcpy(text->data + text->size, data, size);
+  text->size += size;
+  text->data[text->size] = 0;
+}
+
+void tn_text_add(tn_text_t *text, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int need = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  if (need < 0 || !room(text, (size_t)need)) return;
+  va_start(arguments, format);
+  vsnprintf(text->data + text->size, (size_t)need + 1, format, arguments);
+  va_end(arguments);
+  text->size += (size_t)need;
+}
+
+const char *tn_text_get(const tn_text_t *text) { return text->data ? text->data : ""; }
+
+char *tn_text_take(tn_text_t *text) {
+  tn_text_bytes(text, "", 0);
+  char *data = text->data;
+  if (text->failed) {
+    tn_release_memory(data);
+    data = NULL;
+    (void)tn_no_memory("a text", text->size);
+  }
+  *text = (tn_text_t){0};
+  return data;
+}
+
+void tn_text_clear(tn_text_t *text) {
+  tn_release_memory(text->data);
+  *text = (tn_text_t){0};
+}

@@ -1,0 +1,42 @@
+/* Threads, locks, and the block that each thread owns.  One thread-local pointer leads to the block (a large thread-local
+ * variable would make dynamically loaded wheels fail to load); it is made on first use and freed when the thread ends. */
+#ifndef TN_BASE_THREAD_H
+#define TN_BASE_THREAD_H
+
+#include <stdint.h>
+
+typedef struct tn_thread_t {
+  uint64_t include, exclude; /* dispatch keys: see dispatch/key.h */
+  int32_t threads;           /* of a parallel-for begun by this thread; 0: the process's default */
+  int32_t inside;            /* depth of parallel-for: inner ones run on this thread alone */
+  void *profile;             /* the profile that spans of this thread go to, or NULL */
+  void *cache[1];            /* the first scratch block, freed with the thread */
+  struct tn_scratch_block_t *scratch; /* the current one */
+  char *error;               /* message of the last failure, or NULL: short_error */
+  char short_error[256];
+} tn_thread_t;
+
+extern _Thread_local tn_thread_t *tn_thread_block __attribute__((tls_model("initial-exec")));
+tn_thread_t *tn_thread_make(void); /* never NULL: without memory all such threads share one block */
+static inline tn_thread_t *tn_thread(void) { return tn_thread_block ? tn_thread_block : tn_thread_make(); }
+void tn_thread_drop(void); /* frees the calling thread's block (at shutdown; other threads free theirs when they end) */
+
+typedef struct tn_mutex_t {
+  uint64_t room[6];
+} tn_mutex_t;
+#define TN_MUTEX_INIT {{0}} /* a valid unlocked mutex */
+void tn_mutex_lock(tn_mutex_t *mutex);
+void tn_mutex_unlock(tn_mutex_t *mutex);
+
+typedef struct tn_spawned_t {
+  uint64_t room[2];
+} tn_spawned_t;
+/* Starts a thread; false when the system refuses. */
+int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument);
+void tn_join(tn_spawned_t *thread);
+/* Processors that this process may run on. */
+int32_t tn_processor_count(void);
+/* Nanoseconds of a clock that only goes forward. */
+int64_t tn_now(void);
+
+#endif

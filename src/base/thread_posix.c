@@ -1,0 +1,84 @@
+/* Threads over POSIX: locks, the thread block and its end, processors, clock.  The only file that knows pthreads. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/thread.h"
+
+_Static_assert(sizeof(pthread_mutex_t) <= sizeof(tn_mutex_t), "room for a mutex");
+_Static_assert(sizeof(pthread_t) <= sizeof(tn_spawned_t), "room for a thread");
+
+_Thread_local tn_thread_t *tn_thread_block;
+static tn_thread_t shared_block; /* of threads for which there was no memory */
+static pthread_key_t at_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int have_key;
+
+static void drop(void *pointer) {
+  tn_thread_t *block = pointer;
+  if (tn_thread_block == block) tn_thread_block = NULL;
+  if (block == &shared_block) return;
+  for (int i = 0; i < (int)(sizeof block->cache / sizeof *block->cache); i++) tn_release_aligned(block->cache[i]);
+  free(block->error);
+  free(block);
+}
+
+static void make_key(void) { have_key = pthread_key_create(&at_end, drop) == 0; }
+
+tn_thread_t *tn_thread_make(void) {
+  pthread_once(&once, make_key);
+  tn_thread_t *block = calloc(1, sizeof *block); /* not tn_allocate: reporting a failure must not fail */
+  if (!block) block = &shared_block;
+  if (have_key && block != &shared_block) pthread_setspecific(at_end, block);
+  return tn_thread_block = block;
+}
+
+void tn_thread_drop(void) {
+  if (!tn_thread_block) return;
+  if (have_key) pthread_setspecific(at_end, NULL);
+  drop(tn_thread_block);
+}
+
+void tn_mutex_lock(tn_mutex_t *mutex) { pthread_mutex_lock((pthread_mutex_t *)(void *)mutex); }
+void tn_mutex_unlock(tn_mutex_t *mutex) { pthread_mutex_unlock((pthread_mutex_t *)(void *)mutex); }
+
+typedef struct start_t {
+  void (*function)(void *);
+  void *argument;
+} start_t;
+
+static void *start(void *pointer) {
+  start_t begin = *(start_t *)pointer;
+  free(pointer);
+  begin.function(begin.argument);
+  return NULL;
+}
+
+int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument) {
+  start_t *begin = tn_allocate(sizeof *begin);
+  if (!begin) return 0;
+  *begin = (start_t){function, argument};
+  if (pthread_create((pthread_t *)(void *)thread, NULL, start, begin) == 0) return 1;
+  free(begin);
+  return 0;
+}
+
+void tn_join(tn_spawned_t *thread) { pthread_join(*(pthread_t *)(void *)thread, NULL); }
+
+int32_t tn_processor_count(void) {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+#endif
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? (int32_t)count : 1;
+}
+
+int64_t tn_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}

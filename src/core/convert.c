@@ -1,0 +1,148 @@
+/* Widening and narrowing of floats.  f16 and bf16 are branch-free so that compilers vectorise them; the 8-bit kinds go
+ * through one generic pair of functions driven by their layout.  Called by the loop and row drivers. */
+#include "core/convert.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/dtype.h"
+
+static inline uint32_t bits_of(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  return u;
+}
+
+static inline float float_of(uint32_t u) {
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+
+static inline float from_f16(uint16_t h) { /* shift into place, scale the exponent by a multiplication */
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
+  float scaled = float_of(rest) * 0x1p112f;
+  uint32_t special = rest >= 0x0f800000u ? 0x7f800000u : 0;
+  return float_of(sign | bits_of(scaled) | special);
+}
+
+static inline uint16_t to_f16(float f) {
+  uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, m = u & 0x7fffffffu;
+  uint32_t normal = (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13;
+  uint32_t tiny = bits_of(float_of(m < 0x38800000u ? m : 0) + 0.5f) - 0x3f000000u;
+  uint32_t wide = m > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  uint32_t value = m < 0x38800000u ? tiny : normal;
+  value = m >= 0x477ff000u ? wide : value;
+  return (uint16_t)(sign | value);
+}
+
+static inline float from_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
+
+static inline uint16_t to_bf16(float f) {
+  uint32_t u = bits_of(f), rounded = (u + 0x7fffu + (u >> 16 & 1)) >> 16, nan = (u >> 16) | 64;
+  return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+typedef struct layout_t { /* of an 8-bit float */
+  uint8_t code, mantissa, bias;
+  uint8_t max;  /* largest finite magnitude */
+  uint8_t nan;  /* 0: none but negative zero's pattern, see is_fnuz */
+  bool has_infinity, is_fnuz, is_unsigned;
+} layout_t;
+
+static const layout_t layouts[] = {
+    {7, 4, 3, 0x6f, 0x7f, true, false, false},  {8, 3, 7, 0x77, 0x7f, true, false, false},
+    {9, 3, 11, 0x7f, 0x80, false, true, false}, {10, 3, 7, 0x7e, 0x7f, false, false, false},
+    {11, 3, 8, 0x7f, 0x80, false, true, false}, {12, 2, 15, 0x7b, 0x7f, true, false, false},
+    {13, 2, 16, 0x7f, 0x80, false, true, false}, {14, 0, 127, 0xfe, 0xff, false, false, true},
+};
+
+static const layout_t *layout_of(tenon_dtype_t dtype) {
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+    if (dtype.bits == 8 && layouts[i].code == dtype.code) return &layouts[i];
+  return NULL;
+}
+
+static float from_f8(const layout_t *l, uint8_t v) {
+  uint8_t magnitude = l->is_unsigned ? v : v & 0x7f;
+  float sign = !l->is_unsigned && v & 0x80 ? -1.0f : 1.0f;
+  if (l->is_unsigned) return v == 0xff ? NAN : ldexpf(1.0f, (int)v - 127);
+  if (l->is_fnuz ? v == 0x80 : magnitude >= l->nan || (l->has_infinity && magnitude > l->max + 1)) return NAN;
+  if (l->has_infinity && magnitude == l->max + 1) return sign * INFINITY;
+  int exponent = magnitude >> l->mantissa, fraction = magnitude & ((1 << l->mantissa) - 1);
+  if (exponent == 0) return sign * ldexpf((float)fraction, 1 - l->bias - l->mantissa);
+  return sign * ldexpf((float)(fraction + (1 << l->mantissa)), exponent - l->bias - l->mantissa);
+}
+
+static uint8_t to_f8(const layout_t *l, float f) {
+  uint8_t sign = !l->is_unsigned && signbit(f) ? 0x80 : 0;
+  if (isnan(f)) return (uint8_t)(l->is_fnuz ? 0x80 : l->nan | sign);
+  float a = fabsf(f);
+  if (l->is_unsigned) {
+    int e;
+    if (a == 0) return 0;
+    if (isinf(a)) return l->max;
+    float m = frexpf(a, &e); /* a = m * 2^e, m in [0.5, 1) */
+    e += (m > 0.75f || (m == 0.75f && e % 2 != 0)) ? 127 : 126;
+    return (uint8_t)(e < 0 ? 0 : e > 254 ? 254 : e);
+  }
+  float largest = from_f8(l, l->max);
+  if (a > largest) {
+    float next = largest + ldexpf(1.0f, (l->max >> l->mantissa) - l->bias - l->mantissa - 1); /* half a step beyond */
+    if (a >= next || isinf(a)) return (uint8_t)(sign | (l->has_infinity ? l->max + 1 : l->max));
+    return (uint8_t)(sign | l->max);
+  }
+  int e = a > 0 ? ilogbf(a) : -1000, least = 1 - l->bias;
+  if (e < least) e = least;
+  int steps = (int)rintf(ldexpf(a, l->mantissa - e)); /* mantissa with its leading one, exact but for this rounding */
+  int value = steps + ((e - least) << l->mantissa);
+  if (value == 0 && l->is_fnuz) sign = 0;
+  return (uint8_t)(sign | value);
+}
+
+bool tn_widens(tenon_dtype_t from, tenon_dtype_t to) {
+  uint32_t f = tenon_dtype_id(from), t = tenon_dtype_id(to);
+  if (f == TENON_F16 || f == TENON_BF16 || layout_of(from)) return t == TENON_F32 || t == TENON_F64;
+  return f == TENON_F32 && t == TENON_F64;
+}
+
+/* One loop for each pair; `X` is the narrow side. */
+#define CONVERT(type, expression)                                                                                      \
+  do {                                                                                                                 \
+    type *out = to;                                                                                                    \
+    for (int64_t i = 0; i < count; i++) out[i] = (type)(expression);                                                   \
+  } while (0)
+
+static void widen(const void *from, tenon_dtype_t dtype, void *to, bool to_double, int64_t count) {
+  const uint16_t *h = from;
+  const uint8_t *b = from;
+  const float *f = from;
+  const layout_t *l = layout_of(dtype);
+  uint32_t id = tenon_dtype_id(dtype);
+  if (id == TENON_F32) CONVERT(double, f[i]);
+  else if (id == TENON_F16 && to_double) CONVERT(double, from_f16(h[i]));
+  else if (id == TENON_F16) CONVERT(float, from_f16(h[i]));
+  else if (id == TENON_BF16 && to_double) CONVERT(double, from_bf16(h[i]));
+  else if (id == TENON_BF16) CONVERT(float, from_bf16(h[i]));
+  else if (to_double) CONVERT(double, from_f8(l, b[i]));
+  else CONVERT(float, from_f8(l, b[i]));
+}
+
+static void narrow(const void *from, bool from_double, void *to, tenon_dtype_t dtype, int64_t count) {
+  const float *f = from;
+  const double *d = from;
+  const layout_t *l = layout_of(dtype);
+  uint32_t id = tenon_dtype_id(dtype);
+  if (id == TENON_F32) CONVERT(float, d[i]);
+  else if (id == TENON_F16 && from_double) CONVERT(uint16_t, to_f16((float)d[i]));
+  else if (id == TENON_F16) CONVERT(uint16_t, to_f16(f[i]));
+  else if (id == TENON_BF16 && from_double) CONVERT(uint16_t, to_bf16((float)d[i]));
+  else if (id == TENON_BF16) CONVERT(uint16_t, to_bf16(f[i]));
+  else if (from_double) CONVERT(uint8_t, to_f8(l, (float)d[i]));
+  else CONVERT(uint8_t, to_f8(l, f[i]));
+}
+
+void tn_convert(const void *from, tenon_dtype_t from_dtype, void *to, tenon_dtype_t to_dtype, int64_t count) {
+  if (tn_widens(from_dtype, to_dtype)) widen(from, from_dtype, to, tn_dtype_is(to_dtype, TENON_F64), count);
+  else narrow(from, tn_dtype_is(from_dtype, TENON_F64), to, to_dtype, count);
+}

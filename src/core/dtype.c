@@ -1,0 +1,100 @@
+/* Element types: their tables, names, classes and sizes.  Called by every parser and by every eager call.
+ * The list is TN_DTYPES of dtype.h; a type that is not in it has no index and is refused where types are checked. */
+#include "core/dtype.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off */
+#define CODE(id) ((id) & 31)
+#define PLACE(id) ((id) >> 8 & 1 ? 0 : (id) >> 8 & 2 ? 1 : (id) >> 8 & 4 ? 2 : (id) >> 8 & 8 ? 3 : \
+                   (id) >> 8 & 16 ? 4 : (id) >> 8 & 32 ? 5 : (id) >> 8 & 64 ? 6 : 7)
+/* clang-format on */
+
+const uint8_t tn_dtype_slots[32 * 8] = {
+#define TN_X(name, NAME) [CODE(TENON_##NAME) * 8 + PLACE(TENON_##NAME)] = 1 + TN_DTYPE_##NAME,
+    TN_DTYPES(TN_X)
+#undef TN_X
+};
+
+const uint32_t tn_dtype_ids[1 + TN_DTYPE_COUNT] = {
+    0, /* of no type: none has 0 lanes */
+#define TN_X(name, NAME) TENON_##NAME,
+    TN_DTYPES(TN_X)
+#undef TN_X
+};
+
+static const struct {
+  const char *text;
+  size_t size;
+} names[TN_DTYPE_COUNT] = {
+#define TN_X(name, NAME) {#name, sizeof #name - 1},
+    TN_DTYPES(TN_X)
+#undef TN_X
+};
+
+#define BIT(NAME) ((uint64_t)1 << TN_DTYPE_##NAME)
+#define ALL (((uint64_t)1 << TN_DTYPE_COUNT) - 1)
+#define FLOATS (BIT(F16) | BIT(BF16) | BIT(F32) | BIT(F64))
+#define INTS (BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64))
+#define UINTS (BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64))
+
+static const struct {
+  const char *name;
+  uint64_t set;
+} classes[] = {{"any", ALL & ~BIT(LIST)},
+               {"float", FLOATS},
+               {"int", INTS},
+               {"uint", UINTS},
+               {"complex", BIT(C64) | BIT(C128)},
+               {"number", FLOATS | INTS | UINTS}};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+const char *tn_dtype_name(tenon_dtype_t dtype) {
+  int index = tn_dtype_index(dtype);
+  return index < 0 ? "?" : names[index].text;
+}
+
+bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype) {
+  for (int i = 0; i < TN_DTYPE_LIST; i++)
+    if (names[i].size == size && memcmp(names[i].text, text, size) == 0) return *out_dtype = tn_dtype_at(i), true;
+  return false;
+}
+
+uint64_t tn_dtype_set(const char *text, size_t size) {
+  tenon_dtype_t dtype;
+  for (int i = 0; i < CLASSES; i++)
+    if (strlen(classes[i].name) == size && memcmp(classes[i].name, text, size) == 0) return classes[i].set;
+  return tn_dtype_parse(text, size, &dtype) ? (uint64_t)1 << tn_dtype_index(dtype) : 0;
+}
+
+const char *tn_dtype_word(int index) {
+  if (index < TN_DTYPE_LIST) return names[index].text;
+  return index - TN_DTYPE_LIST < CLASSES ? classes[index - TN_DTYPE_LIST].name : NULL;
+}
+
+void tn_dtype_set_print(uint64_t set, char *out_text, size_t capacity) {
+  size_t used = 0;
+  if (!capacity) return;
+  out_text[0] = 0;
+  if ((set & classes[0].set) == classes[0].set) {
+    snprintf(out_text, capacity, "any");
+    return;
+  }
+  for (int i = 0; i < TN_DTYPE_COUNT; i++) {
+    if (!(set >> i & 1)) continue;
+    size_t need = names[i].size + (used > 0);
+    bool is_last = set >> i == 1;
+    if (used + need + (is_last ? 0 : 4) >= capacity) { /* room for "|..." is kept while more follows */
+      snprintf(out_text + used, capacity - used, used ? "|..." : "...");
+      return;
+    }
+    used += (size_t)snprintf(out_text + used, capacity - used, "%s%s", used ? "|" : "", names[i].text);
+  }
+}
+
+bool tn_dtype_bytes(tenon_dtype_t dtype, int64_t count, uint64_t *out_size) {
+  uint64_t eight = (uint64_t)dtype.bits * dtype.lanes, bytes; /* bytes of 8 elements */
+  if (count < 0 || __builtin_mul_overflow((uint64_t)count / 8, eight, &bytes)) return false;
+  return !__builtin_add_overflow(bytes, ((uint64_t)count % 8 * eight + 7) / 8, out_size);
+}

@@ -1,0 +1,56 @@
+/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, UPGRADE, and the words of kernels and loops. */
+#ifndef TN_CORE_RULES_H
+#define TN_CORE_RULES_H
+
+#include "core/schema.h"
+#include "core/types.h"
+
+enum { TN_INPUT_KNOWN = 1, TN_INPUT_DEDUCED = 2, TN_INPUT_STRIDED = 4 };
+/* out_words: one byte for each input. */
+tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, const uint8_t **out_words);
+
+/* out_inputs: for each result the input whose memory it may take, or -1.  text NULL: all -1. */
+tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, const int32_t **out_inputs);
+
+typedef struct tn_batching_t {
+  const char *text; /* NULL: none stated */
+  bool is_none;
+  uint64_t inputs, outputs, shifts; /* bits of inputs, results, attributes */
+} tn_batching_t;
+tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn_batching_t *out_batching);
+
+/* Full names of operators, those without a namespace being of `ns`. */
+tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena, const char *const **out_names,
+                             uint32_t *out_count);
+
+enum { TN_UPGRADE_RENAME, TN_UPGRADE_SET, TN_UPGRADE_DROP };
+typedef struct tn_upgrade_step_t {
+  uint8_t kind;
+  const char *name, *to; /* RENAME: from, to; SET: name and `to`, the literal's text; DROP: name */
+} tn_upgrade_step_t;
+typedef struct tn_upgrade_t {
+  uint32_t from; /* version */
+  uint32_t count;
+  const tn_upgrade_step_t *steps;
+} tn_upgrade_t;
+tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *arena, tn_upgrade_t *out_upgrade);
+
+enum { TN_KERNEL_STRIDED = 1, TN_KERNEL_SERIAL = 2, TN_KERNEL_ACCUMULATES = 4, TN_KERNEL_QUANTISED = 8,
+       TN_KERNEL_CAPTURABLE = 16 };
+typedef struct tn_kernel_words_t {
+  const char *device; /* "cpu" */
+  int isa;            /* tn_cpu_rank, 0: baseline */
+  uint64_t dtypes;    /* of type variable 0; all ones: not restricted */
+  uint32_t flags;
+} tn_kernel_words_t;
+tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_words_t *out_words);
+
+typedef struct tn_loop_words_t {
+  int isa;
+  uint32_t flags;            /* TN_KERNEL_STRIDED */
+  const tenon_dtype_t *dtypes; /* inputs, then results */
+} tn_loop_words_t;
+/* Checks the number of dtypes against the schema, and that no argument is a list. */
+tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, tn_loop_words_t *out_words);
+
+#endif

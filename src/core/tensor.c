@@ -1,0 +1,270 @@
+/* Tensors and their storage: create, borrow, view, retain, release, strings.  Called by everything above core.
+ * Invariant: a tensor that shares storage holds one reference to it; strings belong to the storage. */
+#include "core/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+
+bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides) {
+  int64_t stride = 1;
+  bool fits = true;
+  for (int32_t i = ndim - 1; i >= 0; i--) {
+    out_strides[i] = stride;
+    if (shape[i] > 1 && !tn_mul(stride, shape[i], &stride)) fits = false, stride = 1;
+  }
+  return fits;
+}
+
+bool tn_is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides) {
+  int64_t stride = 1;
+  bool dense = true;
+  for (int32_t i = ndim - 1; i >= 0; i--) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != stride) dense = false;
+    stride *= shape[i];
+  }
+  return dense;
+}
+
+bool tn_is_packed(const tenon_tensor_t *tensor) {
+  int64_t need = 1;
+  uint64_t done = 0;
+  for (;;) { /* the axis that continues the run, until none is left */
+    int32_t found = -1;
+    bool left = false;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+      if (tensor->shape[i] == 0) return true;
+      if (tensor->shape[i] == 1 || done >> i & 1) continue;
+      left = true;
+      if (tensor->strides[i] == need) found = i;
+    }
+    if (!left) return true;
+    if (found < 0) return false;
+    done |= (uint64_t)1 << found;
+    need *= tensor->shape[found];
+  }
+}
+
+int64_t tn_shape_count(int32_t ndim, const int64_t *shape) {
+  int64_t count = 1;
+  bool empty = false, fits = true;
+  for (int32_t i = 0; i < ndim; i++) {
+    if (shape[i] < 0) return -1;
+    if (shape[i] == 0) empty = true;
+    else if (!tn_mul(count, shape[i], &count)) fits = false, count = 1;
+  }
+  return empty ? 0 : fits ? count : -1;
+}
+
+const char *tn_shape_print(int32_t ndim, const int64_t *shape, char *out_text, size_t capacity) {
+  size_t used = (size_t)snprintf(out_text, capacity, "[");
+  for (int32_t i = 0; i < ndim && used < capacity; i++)
+    used += (size_t)snprintf(out_text + used, capacity - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
+  if (used + 2 <= capacity) memcpy(out_text + used, "]", 2);
+  else if (capacity > 4) memcpy(out_text + capacity - 4, "...", 4);
+  return out_text;
+}
+
+void tn_tensor_mark(tenon_tensor_t *tensor) {
+  tensor->keys &= ~(TN_KEY_STRIDED | TN_KEY_DETAIL);
+  if (!tn_is_dense(tensor->ndim, tensor->shape, tensor->strides)) tensor->keys |= TN_KEY_STRIDED;
+  if (tensor->detail) tensor->keys |= TN_KEY_DETAIL;
+}
+
+/* ---- storage ---------------------------------------------------------------------------------------------------- */
+
+tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
+                                 tn_storage_t **out_storage) {
+  tn_storage_t *storage = tn_allocate(sizeof *storage);
+  if (!storage) return tn_no_memory("a tensor", sizeof *storage);
+  bool own = !data && !release;
+  if (own && (size > SIZE_MAX / 2 || !(data = tn_allocate_aligned(size)))) {
+    tn_release_memory(storage);
+    return tn_no_memory("a tensor", (size_t)size);
+  }
+  *storage = (tn_storage_t){1, data, size, 0, own ? tn_release_aligned : release, own ? data : context};
+  *out_storage = storage;
+  return TENON_OK;
+}
+
+void tn_storage_retain(tn_storage_t *storage) { __atomic_fetch_add(&storage->references, 1, __ATOMIC_RELAXED); }
+
+void tn_storage_release(tn_storage_t *storage) {
+  if (!storage || __atomic_fetch_sub(&storage->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  tenon_string_t *strings = storage->data;
+  for (int64_t i = 0; i < storage->string_count; i++) tn_release_memory((void *)(uintptr_t)strings[i].data);
+  if (storage->release) storage->release(storage->context);
+  tn_release_memory(storage);
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, tn_tensor_t **out) {
+  if (ndim < 0 || ndim > TENON_RANK_MAX)
+    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
+  size_t size = sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t);
+  tn_tensor_t *tensor = tn_allocate(size);
+  if (!tensor) return tn_no_memory("a tensor", size);
+  *tensor = (tn_tensor_t){{data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, ndim};
+  tensor->view.shape = tensor->room, tensor->view.strides = tensor->room + ndim;
+  *out = tensor;
+  return TENON_OK;
+}
+
+tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                              const int64_t *strides, tenon_tensor_t **out_tensor) {
+  tn_tensor_t *tensor;
+  TN_TRY(make(storage, data, dtype, ndim, &tensor));
+  if (ndim) memcpy(tensor->view.shape, shape, (size_t)ndim * sizeof *shape);
+  if (strides && ndim) memcpy(tensor->view.strides, strides, (size_t)ndim * sizeof *strides);
+  if (!strides) tn_strides_dense(ndim, shape, tensor->view.strides);
+  tn_tensor_mark(&tensor->view);
+  tn_storage_retain(storage);
+  *out_tensor = &tensor->view;
+  return TENON_OK;
+}
+
+tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor) {
+  tn_tensor_t *tensor;
+  TN_TRY(make(NULL, NULL, dtype, ndim, &tensor));
+  for (int32_t i = 0; i < ndim; i++) tensor->view.shape[i] = 0, tensor->view.strides[i] = 1;
+  tensor->view.keys |= TN_TENSOR_UNSET;
+  *out_tensor = &tensor->view;
+  return TENON_OK;
+}
+
+tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
+                                 const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
+  tn_tensor_t *source = (tn_tensor_t *)of;
+  void *data = of->data ? (char *)of->data + offset_bytes : NULL;
+  TN_TRY(tn_tensor_over(source->storage, data, dtype, ndim, shape, strides, out_tensor));
+  (*out_tensor)->detail = of->detail;
+  return TENON_OK;
+}
+
+static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int64_t *out_count,
+                            uint64_t *out_size) {
+  char text[256];
+  if (tn_dtype_index(dtype) < 0)
+    return tn_fail(TENON_INVALID, "dtype (code %d, bits %d, lanes %d) is not one of contract 1", dtype.code, dtype.bits,
+                   dtype.lanes);
+  if (ndim < 0 || ndim > TENON_RANK_MAX)
+    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
+  *out_count = tn_shape_count(ndim, shape);
+  if (*out_count < 0 || !tn_dtype_bytes(dtype, *out_count, out_size) || *out_size > (uint64_t)1 << 62)
+    return tn_fail(TENON_INVALID, "shape %s of %s: extents must not be negative, and its size must fit 62 bits",
+                   tn_shape_print(ndim, shape, text, sizeof text), tn_dtype_name(dtype));
+  return TENON_OK;
+}
+
+tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, tenon_tensor_t **out_tensor) {
+  int64_t count;
+  uint64_t size;
+  tn_storage_t *storage;
+  if (tn_dtype_is(dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
+  TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+  TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
+  if (tn_dtype_is(dtype, TENON_STRING)) memset(storage->data, 0, (size_t)size), storage->string_count = count;
+  tenon_status_t status = tn_tensor_over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
+  tn_storage_release(storage);
+  return status;
+}
+
+tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                   const int64_t *strides, tenon_free_fn release, void *context,
+                                   tenon_tensor_t **out_tensor) {
+  int64_t count;
+  uint64_t size;
+  tn_storage_t *storage;
+  TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+  if (!data && count > 0) return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
+  TN_TRY(tn_storage_create(data, size, release, context, &storage));
+  if (!release && !data) storage->release = tn_release_aligned; /* no elements: its own empty block */
+  tenon_status_t status = tn_tensor_over(storage, storage->data, dtype, ndim, shape, strides, out_tensor);
+  if (status != TENON_OK) storage->release = release && data ? NULL : storage->release; /* the caller keeps its memory */
+  tn_storage_release(storage);
+  return status;
+}
+
+tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype, int32_t ndim, int64_t *shape,
+                                 int64_t *strides, int64_t *room_strides) {
+  int64_t count;
+  uint64_t size;
+  TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+  if (!strides && !room_strides && ndim > 0) return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
+  if (!strides && ndim > 0) tn_strides_dense(ndim, shape, strides = room_strides);
+  *view = (tenon_tensor_t){data, {1, 0}, ndim, dtype, shape, strides, 0, TN_KEY_CPU, NULL};
+  tn_tensor_mark(view);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, tenon_tensor_t **out_tensor) {
+  if (count < 0) return tn_fail(TENON_INVALID, "a list of %d tensors", (int)count);
+  int64_t shape[1] = {count};
+  tn_storage_t *storage;
+  for (int32_t i = 0; i < count; i++)
+    if (!items[i] || !tn_tensor_is_owned(items[i]))
+      return tn_fail(TENON_INVALID, "item %d of the list is %s", (int)i, items[i] ? "a view on a caller's stack" : "NULL");
+  TN_TRY(tn_storage_create(NULL, (uint64_t)count * sizeof *items, NULL, NULL, &storage));
+  if (count) memcpy(storage->data, items, (size_t)count * sizeof *items);
+  tenon_status_t status = tn_tensor_over(storage, storage->data, tenon_dtype(TENON_LIST), 1, shape, NULL, out_tensor);
+  tn_storage_release(storage);
+  if (status != TENON_OK) return status;
+  uint64_t keys = 0;
+  for (int32_t i = 0; i < count; i++) tenon_tensor_retain(items[i]), keys |= items[i]->keys;
+  (*out_tensor)->keys = TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~TN_TENSOR_UNSET); /* the union of the items' */
+  return TENON_OK;
+}
+
+void tenon_tensor_retain(tenon_tensor_t *tensor) {
+  if (tensor && tn_tensor_is_owned(tensor))
+    __atomic_fetch_add(&((tn_tensor_t *)tensor)->references, 1, __ATOMIC_RELAXED);
+}
+
+void tenon_tensor_release(tenon_tensor_t *tensor) {
+  if (!tensor || !tn_tensor_is_owned(tensor)) return;
+  tn_tensor_t *owned = (tn_tensor_t *)tensor;
+  if (__atomic_fetch_sub(&owned->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  if (tn_dtype_is(tensor->dtype, TENON_LIST))
+    for (int64_t i = 0; i < tensor->shape[0]; i++) tenon_tensor_release(tenon_item(tensor, i));
+  tn_storage_release(owned->storage);
+  tn_release_memory(owned);
+}
+
+tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size) {
+  if (size > SIZE_MAX / 2) return tn_no_memory("a string", SIZE_MAX);
+  char *copy = tn_copy_text(data, (size_t)size);
+  if (!copy) return tn_no_memory("a string", (size_t)size);
+  tenon_string_t *strings = tensor->data;
+  tn_release_memory((void *)(uintptr_t)strings[index].data);
+  strings[index] = (tenon_string_t){copy, size};
+  return TENON_OK;
+}
+
+tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size) {
+  if (!tensor || !tn_dtype_is(tensor->dtype, TENON_STRING) || !tn_tensor_is_owned(tensor) ||
+      !((tn_tensor_t *)tensor)->storage || !((tn_tensor_t *)tensor)->storage->string_count)
+    return tn_fail(TENON_INVALID, "tenon_tensor_set_string takes a string tensor made by tenon_tensor_create");
+  if (index < 0 || index >= tenon_count(tensor))
+    return tn_fail(TENON_RANGE, "string %lld of a tensor of %lld", (long long)index, (long long)tenon_count(tensor));
+  return tn_string_set(tensor, index, data, size);
+}
+
+tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
+  TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
+  tenon_status_t status = tn_tensor_copy_into(tensor, *out_tensor);
+  if (status != TENON_OK) tenon_tensor_release(*out_tensor);
+  return status;
+}
+
+const char *tenon_dtype_name(tenon_dtype_t dtype) { return tn_dtype_name(dtype); }
+
+tenon_status_t tenon_dtype_parse(const char *name, tenon_dtype_t *out_dtype) {
+  if (tn_dtype_parse(name, strlen(name), out_dtype)) return TENON_OK;
+  return tn_fail(TENON_INVALID, "'%s' is no dtype: expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...", name);
+}

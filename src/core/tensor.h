@@ -1,0 +1,65 @@
+/* Tensors that the host owns: a public view (op.h), a count of references, and shared storage.  A view that a caller keeps
+ * on its stack has no TN_TENSOR_OWNED bit and is never retained.  Invariant: keys tell layout and backend truthfully. */
+#ifndef TN_CORE_TENSOR_H
+#define TN_CORE_TENSOR_H
+
+#include <stdbool.h>
+#include <tenon/op.h>
+
+/* Bits of tenon_tensor_t.keys.  Low bits are backends in order of registration (bit 0: CPU); dispatch/key.h has the rest. */
+#define TN_KEY_CPU ((uint64_t)1)
+#define TN_KEY_STRIDED ((uint64_t)1 << 48)  /* not row-major: a layer makes it so for kernels that want that */
+#define TN_KEY_DETAIL ((uint64_t)1 << 49)   /* quantised, sparse, ...: for kernels that say they look at it */
+#define TN_TENSOR_OWNED ((uint64_t)1 << 63) /* no key: this tensor is a tn_tensor_t */
+#define TN_TENSOR_UNSET ((uint64_t)1 << 62) /* no key: an output without memory, which run resizes or assigns */
+
+typedef struct tn_storage_t {
+  int64_t references; /* atomic */
+  void *data;
+  uint64_t size; /* bytes */
+  int64_t string_count; /* string tensors: elements, whose texts are owned too */
+  tenon_free_fn release; /* NULL: data is the storage's own */
+  void *context;
+} tn_storage_t;
+
+typedef struct tn_tensor_t {
+  tenon_tensor_t view;
+  int64_t references; /* atomic */
+  tn_storage_t *storage;
+  int32_t room_ndim; /* places in room: shape, then strides */
+  int64_t room[];
+} tn_tensor_t;
+
+/* Fills strides row-major; true when the number of elements fits int64. */
+bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides);
+bool tn_is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides);
+/* Are the elements one run of memory without gaps or overlap, in any order of axes (channels-last, say)? */
+bool tn_is_packed(const tenon_tensor_t *tensor);
+/* Number of elements; -1 when an extent is negative or the product overflows. */
+int64_t tn_shape_count(int32_t ndim, const int64_t *shape);
+/* "[2, 3]" into text of at least `capacity`; cut with "..." when it does not fit. */
+const char *tn_shape_print(int32_t ndim, const int64_t *shape, char *out_text, size_t capacity);
+/* Sets layout bits of keys from strides and detail (keeps the others). */
+void tn_tensor_mark(tenon_tensor_t *tensor);
+
+/* A tensor header with room for `ndim` axes over no storage (data NULL, TN_TENSOR_UNSET). */
+tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor);
+/* A view of `of`'s storage (retained); of must be owned. */
+tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
+                                 const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);
+static inline bool tn_tensor_is_owned(const tenon_tensor_t *tensor) { return (tensor->keys & TN_TENSOR_OWNED) != 0; }
+/* Memory that tensors share; release NULL and data NULL: allocates `size` bytes. */
+tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
+                                 tn_storage_t **out_storage);
+void tn_storage_retain(tn_storage_t *storage);
+void tn_storage_release(tn_storage_t *storage);
+tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                              const int64_t *strides, tenon_tensor_t **out_tensor);
+
+/* Copies elements of the same dtype and shape, any strides on both sides (strings: host texts are duplicated into `to`,
+ * which owns its texts).  Does not overlap.  Uses the parallel-for for large ones. */
+tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to);
+/* Puts a copy of the text in a string element whose old text is freed. */
+tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size);
+
+#endif

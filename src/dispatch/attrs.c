@@ -1,0 +1,116 @@
+/* Attributes of one operator, set by name and checked as they are set.  Called by applications and importers.  Invariant:
+ * the array of values is always complete but for required attributes that were not set yet. */
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/value.h"
+#include "dispatch/frame.h"
+
+struct tenon_attrs_t {
+  const tenon_op_t *op;
+  tenon_value_t *values;
+  tn_arena_t arena;
+  tenon_tensor_t **tensors; /* retained */
+  size_t tensor_count, tensor_capacity;
+  const tenon_graph_t **graphs; /* retained */
+  size_t graph_count, graph_capacity;
+};
+
+tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs) {
+  tenon_attrs_t *attrs = tn_allocate_zero(1, sizeof *attrs);
+  if (!attrs) return tn_no_memory("attributes", sizeof *attrs);
+  attrs->op = op;
+  uint32_t count = op->schema.attr_count;
+  attrs->values = tn_arena_array(&attrs->arena, count + 1, sizeof *attrs->values);
+  if (!attrs->values) {
+    tenon_attrs_release(attrs);
+    return tn_no_memory("attributes", count * sizeof *attrs->values);
+  }
+  if (count) memcpy(attrs->values, op->defaults, count * sizeof *attrs->values);
+  *out_attrs = attrs;
+  return TENON_OK;
+}
+
+void tenon_attrs_release(tenon_attrs_t *attrs) {
+  if (!attrs) return;
+  for (size_t i = 0; i < attrs->tensor_count; i++) tenon_tensor_release(attrs->tensors[i]);
+  for (size_t i = 0; i < attrs->graph_count; i++) tenon_graph_release(attrs->graphs[i]);
+  tn_release_memory(attrs->tensors);
+  tn_release_memory(attrs->graphs);
+  tn_arena_clear(&attrs->arena);
+  tn_release_memory(attrs);
+}
+
+static tenon_status_t find(const tenon_attrs_t *attrs, const char *name, int32_t *out_index) {
+  *out_index = tn_schema_attr(&attrs->op->schema, name, strlen(name));
+  if (*out_index >= 0) return TENON_OK;
+  return tn_fail(TENON_NOT_FOUND, "%s has no attribute '%s'; its schema is %s", attrs->op->name, name,
+                 attrs->op->schema.text);
+}
+
+static tenon_status_t keep(tenon_attrs_t *attrs, const tenon_value_t *value) {
+  tenon_tensor_t *one[1] = {value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL};
+  tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
+  uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!tn_grow((void **)&attrs->tensors, &attrs->tensor_capacity, attrs->tensor_count, sizeof *attrs->tensors))
+      return tn_no_memory("attributes", sizeof *attrs->tensors);
+    tenon_tensor_retain(attrs->tensors[attrs->tensor_count++] = tensors[i]);
+  }
+  if (value->kind != TENON_KIND_GRAPH || !value->as.graph) return TENON_OK;
+  if (!tn_grow((void **)&attrs->graphs, &attrs->graph_capacity, attrs->graph_count, sizeof *attrs->graphs))
+    return tn_no_memory("attributes", sizeof *attrs->graphs);
+  tenon_graph_retain(attrs->graphs[attrs->graph_count++] = value->as.graph);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const tenon_value_t *value) {
+  int32_t i;
+  tenon_value_t converted;
+  TN_TRY(find(attrs, name, &i));
+  TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena, &converted));
+  TN_TRY(keep(attrs, &converted));
+  attrs->values[i] = converted;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_attrs_int(tenon_attrs_t *attrs, const char *name, int64_t value) {
+  return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_INT, 0, {.i = value}});
+}
+
+tenon_status_t tenon_attrs_float(tenon_attrs_t *attrs, const char *name, double value) {
+  return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_FLOAT, 0, {.f = value}});
+}
+
+tenon_status_t tenon_attrs_text(tenon_attrs_t *attrs, const char *name, const char *value) {
+  size_t size = strlen(value);
+  if (size > UINT32_MAX) return tn_fail(TENON_INVALID, "attribute %s: a text of %zu bytes", name, size);
+  return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_STR, (uint32_t)size, {.s = value}});
+}
+
+tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const int64_t *values, uint32_t count) {
+  return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_INTS, count, {.ints = values}});
+}
+
+tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text) {
+  int32_t i;
+  tenon_value_t parsed;
+  TN_TRY(find(attrs, name, &i));
+  TN_TRY(tn_value_parse(&attrs->op->schema, &attrs->op->schema.attrs[i], text, &attrs->arena, &parsed));
+  attrs->values[i] = parsed;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **out_values) {
+  const tenon_op_t *op = attrs->op;
+  TN_TRY(tn_values_check(&op->schema, attrs->values));
+  if (op->validate) {
+    tenon_node_t node = {.size = sizeof node, .phase = TENON_PHASE_VALIDATE, .host = &tn_host, .op = op,
+                         .attrs = attrs->values, .context = op->context, .device = {1, 0}};
+    TN_TRY(op->validate(&node));
+  }
+  *out_values = attrs->values;
+  return TENON_OK;
+}

@@ -1,0 +1,292 @@
+/* The call path: the three entries of tenon.h, and dispatch through an operator's table.  Called by applications, by
+ * composite kernels through invoke, and by the graph's eager parts.  Invariant: run takes no lock, allocates nothing and
+ * looks nothing up by name. */
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/dtype.h"
+#include "core/value.h"
+#include "dispatch/call.h"
+
+static inline __attribute__((always_inline)) tenon_status_t dispatch(const tenon_op_t *op, tn_frame_t *frame,
+                                                                     const tenon_value_t *attrs,
+                                                                     tenon_tensor_t *const *inputs,
+                                                                     tenon_tensor_t *const *outputs, void *state,
+                                                                     const tenon_random_t *random) {
+  const tn_thread_t *thread = tn_thread();
+  uint64_t keys = TN_KEY_CPU | thread->include;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (inputs[i]) keys |= inputs[i]->keys;
+  for (uint32_t i = 0; i < op->output_count; i++)
+    if (outputs[i]) keys |= outputs[i]->keys;
+  keys &= ~thread->exclude & op->mask;
+  const tn_slot_t *slot = &op->slots[keys ? op->index[tn_key_highest(keys)] : 0];
+  frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
+  frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
+  frame->call.context = slot->context, frame->call.state = state;
+  frame->call.inputs = inputs, frame->call.outputs = outputs;
+  frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
+  frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
+  frame->kernel = NULL, frame->temporaries = NULL;
+  return slot->run(&frame->call);
+}
+
+tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
+                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, const tenon_random_t *random) {
+  tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random);
+  tn_frame_close(frame);
+  return status;
+}
+
+/* ---- random numbers --------------------------------------------------------------------------------------------- */
+
+static uint64_t process_seed = 0x7e5eed, process_offset; /* of all threads that set no seed of their own */
+
+void tenon_random_seed(uint64_t seed) {
+  __atomic_store_n(&process_seed, seed, __ATOMIC_RELAXED);
+  __atomic_store_n(&process_offset, 0, __ATOMIC_RELAXED);
+}
+
+tenon_random_t tn_random_take(int64_t draws) {
+  uint64_t offset = __atomic_fetch_add(&process_offset, (uint64_t)(draws > 0 ? draws : 0), __ATOMIC_RELAXED);
+  return (tenon_random_t){sizeof(tenon_random_t), 0, __atomic_load_n(&process_seed, __ATOMIC_RELAXED), offset, NULL};
+}
+
+/* ---- run -------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                 tenon_tensor_t *const *outputs) {
+  tn_frame_t frame;
+  int64_t most = 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (outputs[o] && tenon_count(outputs[o]) > most) most = tenon_count(outputs[o]);
+  tenon_random_t random = tn_random_take(most);
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, &random);
+  tn_frame_close(&frame);
+  return status;
+}
+
+tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                            tenon_tensor_t *const *outputs) {
+  if (__builtin_expect((op->traits & TENON_RANDOM) != 0, 0)) return run_random(op, attrs, inputs, outputs);
+  tn_frame_t frame;
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, NULL);
+  tn_frame_close(&frame);
+  return status;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t create_list(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t **items = tn_scratch(meta->count * sizeof *items + 64);
+  if (!items) return tn_no_memory("a list of results", meta->count * sizeof *items);
+  tenon_status_t status = TENON_OK;
+  uint32_t made = 0;
+  while (made < meta->count && status == TENON_OK) {
+    status = tn_result_create(inference, meta->items[made], inputs, &items[made]);
+    if (status == TENON_OK) made++;
+  }
+  if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)made, out_tensor);
+  for (uint32_t i = 0; i < made; i++) tenon_tensor_release(items[i]);
+  return status;
+}
+
+static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape, tenon_tensor_t *of,
+                                  tenon_tensor_t **out_tensor) {
+  int64_t dense[TENON_RANK_MAX];
+  const int64_t *strides = dense;
+  if (meta->strided) strides = (const int64_t *)(const void *)meta->strides;
+  else tn_strides_dense(meta->ndim, shape, dense);
+  int64_t offset = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes / 8);
+  if (tn_tensor_is_owned(of)) return tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor);
+  tenon_tensor_t as = *of; /* nobody knows how long the caller's memory lives: the result gets its own */
+  as.ndim = meta->ndim, as.shape = (int64_t *)(uintptr_t)shape, as.strides = (int64_t *)(uintptr_t)strides;
+  as.dtype = meta->dtype, as.data = (char *)of->data + offset;
+  return tenon_tensor_copy(&as, out_tensor);
+}
+
+tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
+  if (meta->items) return create_list(inference, meta, inputs, out_tensor);
+  if (meta->ndim < 0) return tn_tensor_unset(meta->dtype, TENON_RANK_MAX, out_tensor);
+  int64_t shape[TENON_RANK_MAX];
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    shape[d] = tn_extent_bound(inference, meta->dims[d]);
+    if (shape[d] < 0) return tn_tensor_unset(meta->dtype, meta->ndim, out_tensor);
+  }
+  if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
+  TN_TRY(tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor));
+  if (meta->strided) {
+    memcpy((*out_tensor)->strides, meta->strides, (size_t)meta->ndim * sizeof *shape);
+    tn_tensor_mark(*out_tensor);
+  }
+  return TENON_OK;
+}
+
+/* ---- call into, call -------------------------------------------------------------------------------------------- */
+
+static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *inference, const tenon_meta_t *meta,
+                                   const tenon_tensor_t *given, uint32_t o) {
+  char found[160], expected[160];
+  int64_t shape[TENON_RANK_MAX];
+  const char *name = op->schema.outputs[o].name;
+  if (given->keys & TN_TENSOR_UNSET) return TENON_OK;
+  if (meta->items) return tn_dtype_is(given->dtype, TENON_LIST) && given->shape[0] == meta->count
+                              ? TENON_OK
+                              : tn_fail(TENON_INVALID, "%s: result %s: expected a list of %u tensors", op->name, name, meta->count);
+  if (meta->dtype.bits && !tn_dtype_same(meta->dtype, given->dtype))
+    return tn_fail(TENON_INVALID, "%s: result %s: expected dtype %s, found %s", op->name, name, tn_dtype_name(meta->dtype),
+                   tn_dtype_name(given->dtype));
+  if (meta->ndim < 0) return TENON_OK;
+  bool same = meta->ndim == given->ndim;
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    shape[d] = tn_extent_bound(inference, meta->dims[d]);
+    if (same && shape[d] >= 0 && given->shape[d] != shape[d]) same = false;
+  }
+  return same ? TENON_OK
+              : tn_fail(TENON_INVALID, "%s: result %s: expected shape %s, found %s", op->name, name,
+                        tn_shape_print(meta->ndim, shape, expected, sizeof expected),
+                        tn_shape_print(given->ndim, given->shape, found, sizeof found));
+}
+
+/* Results that infer marked as the same memory as a written input (`Tensor(a!)`), or as that input itself. */
+static int32_t written_input(const tenon_op_t *op, uint32_t o) {
+  const tn_argument_t *result = &op->schema.outputs[o];
+  for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark) return (int32_t)i;
+  return -1;
+}
+
+static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                                    bool may_create, const tenon_random_t *random) {
+  tn_inference_t inference;
+  inference.extents = NULL;
+  tenon_meta_t **in, **out;
+  uint64_t made = 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (outputs[o]) wanted |= (uint64_t)1 << o;
+    else if (!may_create && !op->schema.outputs[o].is_optional)
+      return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name, op->schema.outputs[o].name);
+  if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
+  TN_TRY(tn_metas_of_inputs(op, inputs, &in));
+  TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
+  TN_TRY(tn_infer(&inference, op, attrs, state, in, out));
+  tenon_status_t status = TENON_OK;
+  bool is_view_only = op->kernels == NULL && op->output_count > 0;
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    if (!out[o]) continue;
+    int32_t same = written_input(op, o);
+    if (outputs[o]) {
+      status = check_output(op, &inference, out[o], outputs[o], o);
+      is_view_only = false;
+    } else if (same >= 0 && tn_tensor_is_owned(inputs[same])) {
+      tenon_tensor_retain(outputs[o] = inputs[same]);
+      made |= (uint64_t)1 << o;
+    } else {
+      status = tn_result_create(&inference, out[o], inputs, &outputs[o]);
+      if (status == TENON_OK) made |= (uint64_t)1 << o;
+    }
+  }
+  if (status == TENON_OK && !is_view_only) {
+    tn_frame_t frame;
+    tenon_random_t own;
+    if (op->traits & TENON_RANDOM && !random) {
+      int64_t draws = inference.infer.draws.value, count;
+      for (uint32_t o = 0; o < op->output_count; o++)
+        if (outputs[o] && outputs[o]->data && (count = tenon_count(outputs[o])) > draws) draws = count;
+      own = tn_random_take(draws);
+      random = &own;
+    }
+    if (inference.infer.workspace.value > 0) __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
+    status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
+    tn_frame_close(&frame);
+  }
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
+    if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
+      status = tn_fail(TENON_INTERNAL, "%s: run did not state the shape of result %s", op->name, op->schema.outputs[o].name);
+  for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
+    if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+  return status;
+}
+
+static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
+                            tenon_tensor_t **outputs, uint64_t wanted, bool may_create, const tenon_random_t *random) {
+  if (!attrs) {
+    if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
+    attrs = op->defaults;
+  }
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = TENON_OK;
+  if (op->create && !state) status = tn_state_get(op, attrs, &state);
+  if (status == TENON_OK) status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
+  tn_scratch_reset(mark);
+  return status;
+}
+
+tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                       tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random) {
+  return enter(op, attrs, NULL, inputs, outputs, wanted, true, random);
+}
+
+tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                             tenon_tensor_t **outputs, uint64_t wanted) {
+  return enter(op, attrs, NULL, inputs, outputs, wanted, true, NULL);
+}
+
+tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t *const *outputs) {
+  return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
+}
+
+/* ---- bound calls ------------------------------------------------------------------------------------------------ */
+
+struct tenon_bound_t {
+  const tenon_op_t *op;
+  tenon_value_t *attrs;
+  void *state;
+  tn_arena_t arena;
+};
+
+tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound) {
+  if (!attrs) attrs = op->defaults;
+  TN_TRY(tn_values_check(&op->schema, attrs));
+  tenon_bound_t *bound = tn_allocate_zero(1, sizeof *bound);
+  if (!bound) return tn_no_memory("a bound call", sizeof *bound);
+  bound->op = op;
+  bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs);
+  tenon_status_t status = bound->attrs ? TENON_OK : tn_no_memory("a bound call", sizeof *attrs);
+  for (uint32_t i = 0; i < op->schema.attr_count && status == TENON_OK; i++)
+    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i])) status = tn_no_memory("a bound call", sizeof *attrs);
+  if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &bound->state);
+  if (status != TENON_OK) {
+    tn_arena_clear(&bound->arena);
+    tn_release_memory(bound);
+    return status;
+  }
+  *out_bound = bound;
+  return TENON_OK;
+}
+
+void tenon_bound_release(tenon_bound_t *bound) {
+  if (!bound) return;
+  if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
+  tn_arena_clear(&bound->arena);
+  tn_release_memory(bound);
+}
+
+tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  tn_frame_t frame;
+  tenon_status_t status = dispatch(bound->op, &frame, bound->attrs, inputs, outputs, bound->state, NULL);
+  tn_frame_close(&frame);
+  return status;
+}
+
+tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                uint64_t wanted) {
+  return enter(bound->op, bound->attrs, bound->state, inputs, outputs, wanted, true, NULL);
+}

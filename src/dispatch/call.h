@@ -1,0 +1,41 @@
+/* Calls inside libtenon: the same three entries as tenon.h, for a frame's own use. */
+#ifndef TN_DISPATCH_CALL_H
+#define TN_DISPATCH_CALL_H
+
+#include "dispatch/frame.h"
+#include "dispatch/infer.h"
+
+/* Runs through the table: `frame` is filled in here.  Outputs have memory, or are UNSET where run makes it. */
+tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
+                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, const tenon_random_t *random);
+/* A tensor for an inferred result: of its bound when only run knows its extents, UNSET when there is no bound, a view when
+ * the operator said so. */
+tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor);
+/* call, with the caller's state (NULL: the operator's own by attribute values).  Outputs that are NULL and wanted are made. */
+tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                       tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random);
+/* Seed and position of this thread's random stream; `draws` numbers are taken. */
+tenon_random_t tn_random_take(int64_t draws);
+
+/* The state for these attribute values, made on first use and kept with the operator: state.c. */
+tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
+/* Calls create; the values must live as long as the state. */
+tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
+void tn_states_release(tenon_op_t *op);
+
+/* Drivers of loop and row kernels: loop.c, row.c. */
+tenon_status_t tn_loop_run(tenon_call_t *call);
+tenon_status_t tn_row_run(tenon_call_t *call);
+/* Tables: kernel.c.  Recomputes the slots of an operator after kernels were added. */
+tenon_status_t tn_table_build(tenon_op_t *op);
+/* Slots that several operators share: layer.c. */
+tenon_status_t tn_layer_missing(tenon_call_t *call);
+tenon_status_t tn_layer_strided(tenon_call_t *call);
+tenon_status_t tn_layer_detail(tenon_call_t *call);
+tenon_status_t tn_layer_prologue(tenon_call_t *call);
+tenon_status_t tn_layer_view(tenon_call_t *call);
+/* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
+tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
+
+#endif

@@ -1,0 +1,37 @@
+/* A call in progress: the structure that kernels get, and behind it what the host needs.  Every tenon_call_t that the host
+ * hands out is the head of a frame, so services find the rest. */
+#ifndef TN_DISPATCH_FRAME_H
+#define TN_DISPATCH_FRAME_H
+
+#include "base/scratch.h"
+#include "dispatch/op.h"
+
+typedef struct tn_temporary_t { /* memory that lives as long as the frame */
+  struct tn_temporary_t *next;
+  tenon_tensor_t *tensor; /* released, or NULL */
+  void *block;            /* freed, or NULL */
+} tn_temporary_t;
+
+typedef struct tn_frame_t {
+  tenon_call_t call;
+  const tn_kernel_t *kernel; /* NULL until something chose it */
+  tn_temporary_t *temporaries;
+} tn_frame_t;
+
+extern const tenon_host_t tn_host; /* the services: services.c */
+
+static inline tn_frame_t *tn_frame_of(tenon_call_t *call) { return (tn_frame_t *)call; }
+static inline const tn_frame_t *tn_frame_of_const(const tenon_call_t *call) { return (const tn_frame_t *)call; }
+/* Frees what the frame's kernel left; the frame may be used for another call. */
+void tn_frame_clean(tn_frame_t *frame);
+static inline void tn_frame_close(tn_frame_t *frame) {
+  if (frame->temporaries) tn_frame_clean(frame);
+}
+/* Lets the frame own a reference to the tensor. */
+tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor);
+
+/* The graph layer's part of the host: set when it starts. */
+extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph, tenon_tensor_t *const *inputs,
+                                     tenon_tensor_t **outputs);
+
+#endif

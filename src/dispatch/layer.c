@@ -1,0 +1,138 @@
+/* Slots that stand before kernels: making inputs dense, refusing quantised tensors, state and workspace, views, and the
+ * error for a missing kernel.  Called through the table.  Invariant: each passes the same frame on. */
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+
+static tenon_status_t missing(tenon_call_t *call, int key) { return tn_op_missing(call->op, key, call->inputs); }
+
+tenon_status_t tn_layer_missing(tenon_call_t *call) {
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < call->op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  keys = (keys & TN_KEY_BACKEND_MASK) | TN_KEY_CPU;
+  return missing(call, tn_key_highest(keys));
+}
+
+/* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
+static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
+  *out_tensor = tensor;
+  if (!(tensor->keys & TN_KEY_STRIDED)) return TENON_OK;
+  if (!tn_dtype_is(tensor->dtype, TENON_LIST)) {
+    TN_TRY(tenon_tensor_copy(tensor, out_tensor));
+    return tn_frame_keep(frame, *out_tensor);
+  }
+  int64_t count = tensor->shape[0];
+  tenon_tensor_t **items = frame->call.host->allocate(&frame->call, (uint64_t)count * sizeof *items);
+  if (!items) return TENON_MEMORY;
+  for (int64_t i = 0; i < count; i++) TN_TRY(dense_input(frame, tenon_item(tensor, i), &items[i]));
+  tenon_tensor_t *list = frame->call.host->allocate(&frame->call, sizeof *list);
+  if (!list) return TENON_MEMORY;
+  *list = *tensor;
+  list->data = items, list->keys &= ~(TN_KEY_STRIDED | TN_TENSOR_OWNED);
+  *out_tensor = list;
+  return TENON_OK;
+}
+
+tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
+  tenon_call_t *call = &frame->call;
+  const tenon_op_t *op = call->op;
+  frame->kernel = kernel;
+  call->context = kernel->context;
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->output_count; i++) keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
+  if (keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED)) return tn_layer_detail(call);
+  if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)
+    return kernel->run(call);
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  size_t n = op->input_count + op->output_count;
+  tenon_tensor_t **all = tn_scratch(n * sizeof *all + 64);
+  if (!all) return tn_no_memory("a call", n * sizeof *all);
+  tenon_tensor_t **inputs = all, **outputs = all + op->input_count;
+  tenon_tensor_t *const *given = call->outputs;
+  tenon_status_t status = TENON_OK;
+  for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
+    inputs[i] = call->inputs[i];
+    if (inputs[i] && !op->schema.inputs[i].is_written) status = dense_input(frame, call->inputs[i], &inputs[i]);
+    else if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED)
+      status = tn_fail(TENON_INVALID, "%s: input %s is written to and must be dense and row-major for this kernel", op->name,
+                       op->schema.inputs[i].name);
+  }
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    outputs[o] = given[o];
+    if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
+    status = tenon_tensor_create(given[o]->dtype, given[o]->ndim, given[o]->shape, &outputs[o]);
+    if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
+  }
+  if (status == TENON_OK) {
+    tenon_tensor_t *const *before = call->inputs;
+    call->inputs = inputs, call->outputs = outputs;
+    status = kernel->run(call);
+    call->inputs = before, call->outputs = given;
+  }
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
+    if (outputs[o] != given[o]) status = tn_tensor_copy_into(outputs[o], given[o]);
+  tn_scratch_reset(mark);
+  return status;
+}
+
+tenon_status_t tn_layer_strided(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs);
+  return kernel ? tn_kernel_call(kernel, frame) : missing(call, 0);
+}
+
+tenon_status_t tn_layer_detail(tenon_call_t *call) {
+  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs);
+  if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_kernel_call(kernel, tn_frame_of(call));
+  for (uint32_t i = 0; i < call->op->input_count; i++)
+    if (call->inputs[i] && call->inputs[i]->keys & TN_KEY_DETAIL)
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first",
+                     call->op->name, call->op->schema.inputs[i].name);
+  return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", call->op->name);
+}
+
+/* Operators with state, workspace, or kernels by dtype, when nothing prepared the call. */
+tenon_status_t tn_layer_prologue(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_kernel_t *kernel = tn_op_kernel(op, call->inputs);
+  if (!kernel) return missing(call, 0);
+  if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
+  if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace) {
+    tn_scratch_mark_t mark = tn_scratch_mark();
+    tn_inference_t inference = {0};
+    tenon_meta_t **inputs, **outputs;
+    tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
+    if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
+    if (status == TENON_OK) status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+    tn_scratch_reset(mark);
+    if (status != TENON_OK) return status;
+    int64_t size = inference.infer.workspace.value;
+    if (size > 0 && !(call->workspace = tn_host.allocate(call, (uint64_t)size))) return TENON_MEMORY;
+  }
+  return tn_kernel_call(kernel, frame);
+}
+
+/* An operator without kernels whose results are views: outputs that were made already are views; others get a copy. */
+tenon_status_t tn_layer_view(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_inference_t inference = {0};
+  tenon_meta_t **inputs, **outputs;
+  TN_TRY(tn_metas_of_inputs(op, call->inputs, &inputs));
+  TN_TRY(tn_metas_of_results(op, call->attrs, 0, &outputs));
+  TN_TRY(tn_infer(&inference, op, call->attrs, call->state, inputs, outputs));
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!call->outputs[o]) continue;
+    tenon_tensor_t *made = NULL;
+    TN_TRY(tn_result_create(&inference, outputs[o], call->inputs, &made));
+    tenon_status_t status = made->data == call->outputs[o]->data ? TENON_OK : tn_tensor_copy_into(made, call->outputs[o]);
+    tenon_tensor_release(made);
+    if (status != TENON_OK) return tn_prefix(status, "%s: ", op->name);
+  }
+  return TENON_OK;
+}

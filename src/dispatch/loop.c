@@ -1,0 +1,353 @@
+/* The driver of loop kernels: broadcasting, casts, strides, blocking, threads.  The iteration is over the results' elements
+ * with merged axes; each operand is either passed where it lies or packed into a tile in cache.  Called through the table
+ * and by executables.  Invariant: the kernel sees dense runs that do not overlap. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/status.h"
+#include "core/convert.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+
+enum { TILE = 1024, GRAIN = 32768 }; /* elements: of a packed tile, of a part worth a thread */
+
+typedef struct operand_t {
+  char *data;
+  int64_t size;        /* bytes of an element in memory */
+  int64_t loop_size;   /* and as the loop sees it */
+  tenon_dtype_t dtype, loop_dtype;
+  bool is_output, converts, packs; /* packs: the loop never sees its memory */
+  bool is_scalar;                  /* one element for all */
+  int64_t strides[2 * TENON_RANK_MAX]; /* bytes: of the merged axes, then of the result's own axes */
+} operand_t;
+
+typedef struct drive_t {
+  tenon_call_t *call;
+  const tn_kernel_t *kernel;
+  uint32_t count;      /* operands */
+  int32_t ndim;        /* merged axes, outermost first; at least 1 */
+  int64_t total, inner; /* elements; of the innermost axis */
+  int64_t shape[TENON_RANK_MAX];
+  operand_t *operands; /* entries of absent ones have no data */
+} drive_t;
+
+/* ---- packing ---------------------------------------------------------------------------------------------------- */
+
+static void copy_elements(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t size, int64_t count) {
+  if (from_stride == size && to_stride == size) {
+    memcpy(to, from, (size_t)(count * size));
+    return;
+  }
+#define EACH(type)                                                                                                     \
+  {                                                                                                                    \
+    type v;                                                                                                            \
+    if (from_stride == 0 && to_stride == (int64_t)sizeof v) {                                                          \
+      memcpy(&v, from, sizeof v);                                                                                      \
+      type *all = (type *)(void *)to;                                                                                  \
+      for (int64_t i = 0; i < count; i++) all[i] = v;                                                                  \
+    } else {                                                                                                           \
+      for (int64_t i = 0; i < count; i++) memcpy(to + i * to_stride, from + i * from_stride, sizeof v);                \
+    }                                                                                                                  \
+  }
+  switch (size) {
+  case 1: EACH(uint8_t) break;
+  case 2: EACH(uint16_t) break;
+  case 4: EACH(uint32_t) break;
+  case 8: EACH(uint64_t) break;
+  default:
+    for (int64_t i = 0; i < count; i++) memcpy(to + i * to_stride, from + i * from_stride, (size_t)size);
+  }
+#undef EACH
+}
+
+/* Elements [first, first + count) of the iteration between an operand's memory and a dense block of its own dtype. */
+static void move(const drive_t *d, const operand_t *o, int64_t first, int64_t count, char *block, bool to_memory) {
+  int64_t index[TENON_RANK_MAX], rest = first, offset = 0;
+  for (int32_t i = d->ndim - 1; i >= 0; i--) {
+    index[i] = rest % d->shape[i], rest /= d->shape[i];
+    offset += index[i] * o->strides[i];
+  }
+  int32_t last = d->ndim - 1;
+  while (count > 0) {
+    int64_t run = d->inner - index[last];
+    if (run > count) run = count;
+    char *memory = o->data + offset;
+    if (to_memory) copy_elements(block, o->size, memory, o->strides[last], o->size, run);
+    else copy_elements(memory, o->strides[last], block, o->size, o->size, run);
+    block += run * o->size, count -= run;
+    index[last] += run, offset += run * o->strides[last];
+    for (int32_t i = last; i > 0 && index[i] == d->shape[i]; i--) {
+      offset += o->strides[i - 1] - o->strides[i] * d->shape[i];
+      index[i] = 0, index[i - 1]++;
+    }
+  }
+}
+
+static char *load(const drive_t *d, const operand_t *o, int64_t first, int64_t count, char *tile, char *spare) {
+  char *block = o->converts ? spare : tile;
+  move(d, o, first, count, block, false);
+  if (o->converts) tn_convert(block, o->dtype, tile, o->loop_dtype, count);
+  return tile;
+}
+
+static void store(const drive_t *d, const operand_t *o, int64_t first, int64_t count, char *tile, char *spare) {
+  char *block = tile;
+  if (o->converts) tn_convert(tile, o->loop_dtype, block = spare, o->dtype, count);
+  move(d, o, first, count, block, true);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static tenon_loop_t loop_of(const drive_t *d, void *const *data, const int64_t *strides) {
+  const tenon_call_t *c = d->call;
+  return (tenon_loop_t){.size = sizeof(tenon_loop_t),
+                        .phase = TENON_PHASE_LOOP,
+                        .host = &tn_host,
+                        .op = c->op,
+                        .attrs = c->attrs,
+                        .context = d->kernel->context,
+                        .state = c->state,
+                        .data = data,
+                        .stride = strides,
+                        .seed = c->random ? c->random->seed : 0,
+                        .offset = c->random ? c->random->offset : 0};
+}
+
+static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  uint32_t n = d->count;
+  void **data = tn_scratch(n * (sizeof *data + sizeof(int64_t) + sizeof(char *)) + 64);
+  int64_t tile_size = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const operand_t *o = &d->operands[i];
+    if (o->data && o->packs) tile_size += TILE * o->loop_size;
+  }
+  char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL, *spare = tile_size ? tn_scratch(TILE * 16) : NULL;
+  if (!data || (tile_size && (!tiles || !spare))) {
+    tn_scratch_reset(mark);
+    return tn_no_memory("a loop", (size_t)tile_size);
+  }
+  int64_t *strides = (int64_t *)(void *)(data + n);
+  char **tile = (char **)(void *)(strides + n);
+  for (uint32_t i = 0; i < n; i++) {
+    const operand_t *o = &d->operands[i];
+    strides[i] = o->loop_size, data[i] = NULL, tile[i] = NULL;
+    if (!o->data || !o->packs) continue;
+    tile[i] = tiles, tiles += TILE * o->loop_size, data[i] = tile[i];
+    if (o->is_scalar) load(d, o, 0, 1, tile[i], spare), copy_elements(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
+  }
+  tenon_loop_t loop = loop_of(d, data, strides);
+  tenon_loop_fn function = d->kernel->loop.function;
+  tenon_status_t status = TENON_OK;
+  for (int64_t at = begin; at < end && status == TENON_OK;) {
+    int64_t count = end - at;
+    if (tile_size && count > TILE) count = TILE;
+    for (uint32_t i = 0; i < n; i++) {
+      const operand_t *o = &d->operands[i];
+      if (!o->data) continue;
+      if (!o->packs) data[i] = o->data + at * o->size;
+      else if (!o->is_output && !o->is_scalar) load(d, o, at, count, tile[i], spare);
+    }
+    loop.count = count, loop.first = (uint64_t)at;
+    status = function(&loop);
+    for (uint32_t i = 0; i < n && status == TENON_OK; i++)
+      if (d->operands[i].data && d->operands[i].packs && d->operands[i].is_output)
+        store(d, &d->operands[i], at, count, tile[i], spare);
+    at += count;
+  }
+  tn_scratch_reset(mark);
+  return status;
+}
+
+/* Rows of the innermost axis that are long enough to be passed as they lie: operands differ in where a row begins, and
+ * those that do not move along it are filled into a tile once a row. */
+static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  uint32_t n = d->count;
+  void **data = tn_scratch(n * (sizeof *data + sizeof(int64_t) + sizeof(char *) + sizeof(int64_t)) + 64);
+  int32_t last = d->ndim - 1;
+  int64_t chunk = d->inner < 8 * TILE ? d->inner : 8 * TILE, tile_size = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (d->operands[i].data && d->operands[i].packs) tile_size += (chunk * d->operands[i].loop_size + 63) & ~(int64_t)63;
+  char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL, *spare = tile_size ? tn_scratch((size_t)chunk * 16) : NULL;
+  if (!data || (tile_size && (!tiles || !spare))) {
+    tn_scratch_reset(mark);
+    return tn_no_memory("a loop", (size_t)tile_size);
+  }
+  int64_t *strides = (int64_t *)(void *)(data + n), *filled = strides + n;
+  char **tile = (char **)(void *)(filled + n);
+  for (uint32_t i = 0; i < n; i++) {
+    const operand_t *o = &d->operands[i];
+    strides[i] = o->loop_size, data[i] = NULL, tile[i] = NULL, filled[i] = -1;
+    if (o->data && o->packs) data[i] = tile[i] = tiles, tiles += (chunk * o->loop_size + 63) & ~(int64_t)63;
+  }
+  tenon_loop_t loop = loop_of(d, data, strides);
+  tenon_loop_fn function = d->kernel->loop.function;
+  tenon_status_t status = TENON_OK;
+  for (int64_t row = begin; row < end && status == TENON_OK; row++) {
+    for (int64_t at = 0; at < d->inner && status == TENON_OK; at += chunk) {
+      int64_t count = d->inner - at < chunk ? d->inner - at : chunk;
+      for (uint32_t i = 0; i < n; i++) {
+        const operand_t *o = &d->operands[i];
+        if (!o->data) continue;
+        int64_t offset = 0, rest = row;
+        for (int32_t k = last - 1; k >= 0; k--) offset += rest % d->shape[k] * o->strides[k], rest /= d->shape[k];
+        if (!o->packs) {
+          data[i] = o->data + offset + at * o->size;
+        } else if (!o->is_output) {
+          bool steady = o->strides[last] == 0;
+          if (steady && filled[i] == offset) continue; /* the same element as in the row before */
+          load(d, o, row * d->inner + at, count, tile[i], spare);
+          filled[i] = steady ? offset : -1;
+        }
+      }
+      loop.count = count, loop.first = (uint64_t)(row * d->inner + at);
+      status = function(&loop);
+      for (uint32_t i = 0; i < n && status == TENON_OK; i++)
+        if (d->operands[i].data && d->operands[i].packs && d->operands[i].is_output)
+          store(d, &d->operands[i], row * d->inner + at, count, tile[i], spare);
+    }
+  }
+  tn_scratch_reset(mark);
+  return status;
+}
+
+static tenon_status_t range_part(void *argument, int64_t begin, int64_t end) {
+  const drive_t *d = argument;
+  int64_t first = begin * TILE, stop = end * TILE;
+  return run_range(d, first, stop < d->total ? stop : d->total);
+}
+
+static tenon_status_t rows_part(void *argument, int64_t begin, int64_t end) { return run_rows(argument, begin, end); }
+
+/* ---- setting up ------------------------------------------------------------------------------------------------- */
+
+static bool overlaps(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  uint64_t x, y;
+  if (!a->data || !b->data || !tn_dtype_bytes(a->dtype, tenon_count(a), &x) || !tn_dtype_bytes(b->dtype, tenon_count(b), &y))
+    return false;
+  return (char *)a->data < (char *)b->data + y && (char *)b->data < (char *)a->data + x;
+}
+
+static const tenon_tensor_t *tensor_at(const tenon_call_t *call, uint32_t i) {
+  return i < call->op->input_count ? call->inputs[i] : call->outputs[i - call->op->input_count];
+}
+
+/* Merges axes that continue each other in every operand; axes of extent 1 vanish. */
+static void merge(drive_t *d, const tenon_tensor_t *like) {
+  uint32_t n = d->count;
+  int32_t order[TENON_RANK_MAX], axes = 0;
+  for (int32_t i = 0; i < like->ndim; i++) { /* by the result's strides, so that memory is walked in order */
+    if (like->shape[i] == 1) continue;
+    int32_t at = axes++;
+    for (; at > 0 && like->strides[order[at - 1]] < like->strides[i]; at--) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  int64_t shape[TENON_RANK_MAX];
+  int32_t kept = -1;
+  for (int32_t k = 0; k < axes; k++) {
+    int32_t axis = order[k];
+    bool continues = kept >= 0;
+    for (uint32_t i = 0; i < n && continues; i++) {
+      const operand_t *o = &d->operands[i];
+      if (o->data) continues = d->operands[i].strides[kept] == o->strides[TENON_RANK_MAX + axis] * like->shape[axis];
+    }
+    if (continues) shape[kept] *= like->shape[axis];
+    else shape[++kept] = like->shape[axis];
+    for (uint32_t i = 0; i < n; i++) d->operands[i].strides[kept] = d->operands[i].strides[TENON_RANK_MAX + axis];
+  }
+  if (kept < 0) {
+    shape[kept = 0] = 1;
+    for (uint32_t i = 0; i < n; i++) d->operands[i].strides[0] = d->operands[i].size;
+  }
+  d->ndim = kept + 1;
+  memcpy(d->shape, shape, (size_t)d->ndim * sizeof *shape);
+  d->inner = d->shape[kept];
+}
+
+tenon_status_t tn_loop_run(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
+  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs))) return tn_op_missing(op, 0, call->inputs);
+  uint32_t n = op->input_count + op->output_count;
+  const tenon_tensor_t *like = NULL;
+  for (uint32_t o = 0; o < op->output_count && !like; o++) like = call->outputs[o];
+  if (!like) return TENON_OK;
+  enum { FEW = 6 };
+  operand_t few[FEW];
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  drive_t d = {call, kernel, n, like->ndim, tenon_count(like), 0, {0}, n <= FEW ? few : tn_scratch(n * sizeof *few)};
+  if (!d.operands) return tn_no_memory("a loop", n * sizeof *few);
+  bool one_run = true; /* every operand has the result's shape and layout, or is one element */
+  bool any_packs = false;
+  for (uint32_t i = 0; i < n; i++) {
+    const tenon_tensor_t *t = tensor_at(call, i);
+    operand_t *o = &d.operands[i];
+    o->data = t ? t->data : NULL;
+    o->loop_dtype = kernel->loop.words.dtypes[i];
+    o->loop_size = o->loop_dtype.bits * o->loop_dtype.lanes / 8;
+    o->size = o->loop_size;
+    if (!t) continue;
+    o->dtype = t->dtype, o->size = t->dtype.bits * t->dtype.lanes / 8;
+    o->is_output = i >= op->input_count;
+    o->converts = !tn_dtype_same(o->dtype, o->loop_dtype);
+    o->packs = o->converts, o->is_scalar = false;
+    if (t->ndim == like->ndim && memcmp(t->shape, like->shape, (size_t)t->ndim * sizeof *t->shape) == 0 &&
+        ((!(t->keys & TN_KEY_STRIDED) && !(like->keys & TN_KEY_STRIDED)) ||
+         memcmp(t->strides, like->strides, (size_t)t->ndim * sizeof *t->shape) == 0)) {
+      for (uint32_t k = op->input_count; k < n && !o->packs && !o->is_output; k++)
+        if (call->outputs[k - op->input_count] && overlaps(t, call->outputs[k - op->input_count])) o->packs = true;
+    } else if (!o->is_output && tenon_count(t) == 1) {
+      o->packs = o->is_scalar = true;
+    } else {
+      one_run = false;
+    }
+    any_packs |= o->packs;
+  }
+  if (d.total == 0) return TENON_OK;
+  tenon_status_t status;
+  if (one_run && (!(like->keys & TN_KEY_STRIDED) || tn_is_packed(like))) {
+    d.ndim = 1, d.shape[0] = d.inner = d.total;
+    for (uint32_t i = 0; i < n; i++) d.operands[i].strides[0] = d.operands[i].is_scalar ? 0 : d.operands[i].size;
+    if (d.total <= GRAIN || (!any_packs && d.total < 2 * GRAIN)) status = run_range(&d, 0, d.total);
+    else status = tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
+    tn_scratch_reset(mark);
+    return status;
+  }
+  for (uint32_t i = 0; i < n; i++) { /* strides over the result's axes, 0 where broadcast */
+    const tenon_tensor_t *t = tensor_at(call, i);
+    operand_t *o = &d.operands[i];
+    for (int32_t axis = 0; axis < like->ndim; axis++) {
+      int32_t at = t ? axis - like->ndim + t->ndim : -1;
+      o->strides[TENON_RANK_MAX + axis] =
+          at < 0 || (t->shape[at] == 1 && like->shape[axis] != 1) ? 0 : t->strides[at] * o->size;
+    }
+  }
+  merge(&d, like);
+  int32_t last = d.ndim - 1;
+  for (uint32_t i = 0; i < n; i++) {
+    operand_t *o = &d.operands[i];
+    if (!o->data) continue;
+    if (o->strides[last] != o->size) o->packs = true;
+    for (uint32_t k = op->input_count; k < n && !o->packs && !o->is_output; k++)
+      if (call->outputs[k - op->input_count] && overlaps(tensor_at(call, i), call->outputs[k - op->input_count]))
+        o->packs = true;
+  }
+  if (d.inner >= 64) {
+    int64_t rows = d.total / d.inner, grain = GRAIN / d.inner;
+    status = tn_parallel(rows, grain > 0 ? grain : 1, rows_part, &d);
+  } else { /* short rows: tiles that span several of them; what is one run anyway is passed as it lies */
+    for (uint32_t i = 0; i < n; i++) {
+      operand_t *o = &d.operands[i];
+      int64_t need = o->size;
+      for (int32_t k = last; k >= 0 && o->data && !o->packs; k--) {
+        if (o->strides[k] != need) o->packs = true;
+        need *= d.shape[k];
+      }
+    }
+    status = tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
+  }
+  tn_scratch_reset(mark);
+  return status;
+}

@@ -1,0 +1,99 @@
+/* Profiles: recording, reading, and the Chrome trace.  Called by runs for nodes and by the zone service for spans inside. */
+#include "dispatch/profile.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+struct tenon_profile_t {
+  tenon_span_t *spans;
+  size_t count, capacity;
+  int32_t open[32]; /* spans that are open */
+  int32_t depth, lost;
+  tn_arena_t arena;
+  tn_map_t texts; /* each text once */
+};
+
+tenon_status_t tenon_profile_create(tenon_profile_t **out_profile) {
+  *out_profile = tn_allocate_zero(1, sizeof **out_profile);
+  return *out_profile ? TENON_OK : tn_no_memory("a profile", sizeof **out_profile);
+}
+
+void tenon_profile_release(tenon_profile_t *profile) {
+  if (!profile) return;
+  tn_release_memory(profile->spans);
+  tn_map_clear(&profile->texts);
+  tn_arena_clear(&profile->arena);
+  tn_release_memory(profile);
+}
+
+static const char *once(tenon_profile_t *profile, const char *text) {
+  size_t size = strlen(text);
+  if (size == 0) return "";
+  char *known = tn_map_get(&profile->texts, text, size);
+  if (known) return known;
+  if (!(known = tn_arena_text(&profile->arena, text, size))) return "";
+  if (!tn_map_put(&profile->texts, text, size, known)) return known;
+  return known;
+}
+
+void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kind) {
+  int32_t most = (int32_t)(sizeof profile->open / sizeof *profile->open);
+  if (profile->depth >= most || !tn_grow((void **)&profile->spans, &profile->capacity, profile->count, sizeof *profile->spans)) {
+    profile->lost++; /* too deep, or no memory: the span is left out, its closing too */
+    return;
+  }
+  profile->open[profile->depth] = (int32_t)profile->count;
+  profile->spans[profile->count++] = (tenon_span_t){sizeof(tenon_span_t), profile->depth++, once(profile, name),
+                                                    once(profile, kind), tn_now(), 0};
+}
+
+void tn_profile_close(tenon_profile_t *profile) {
+  if (profile->lost) profile->lost--;
+  else if (profile->depth) profile->spans[profile->open[--profile->depth]].end = tn_now();
+}
+
+int32_t tenon_profile_count(const tenon_profile_t *profile) { return (int32_t)profile->count; }
+
+tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index, tenon_span_t *span) {
+  if (index < 0 || (size_t)index >= profile->count)
+    return tn_fail(TENON_RANGE, "span %d of a profile of %zu", (int)index, profile->count);
+  uint32_t size = span->size < sizeof *span ? span->size : (uint32_t)sizeof *span;
+  memcpy(span, &profile->spans[index], size);
+  span->size = size;
+  return TENON_OK;
+}
+
+static void write_text(FILE *file, const char *text) {
+  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+    if (*c == '"' || *c == '\\') fprintf(file, "\\%c", *c);
+    else if (*c < 0x20) fprintf(file, "\\u%04x", *c);
+    else fputc(*c, file);
+  }
+}
+
+tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path) {
+  FILE *file = fopen(path, "w");
+  if (!file) return tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
+  int64_t start = profile->count ? profile->spans[0].begin : 0;
+  fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", file);
+  for (size_t i = 0; i < profile->count; i++) {
+    const tenon_span_t *s = &profile->spans[i];
+    fputs("{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"", file);
+    write_text(file, s->name);
+    fputs("\", \"cat\": \"", file);
+    write_text(file, *s->kind ? s->kind : "span");
+    fprintf(file, "\", \"ts\": %.3f, \"dur\": %.3f}%s\n", (double)(s->begin - start) / 1e3,
+            (double)(s->end - s->begin) / 1e3, i + 1 < profile->count ? "," : "");
+  }
+  fputs("]}\n", file);
+  int failed = ferror(file);
+  if (fclose(file) != 0 || failed) return tn_fail(TENON_DENIED, "%s: could not be written in full", path);
+  return TENON_OK;
+}

@@ -1,0 +1,44 @@
+/* The registry: libraries and their operators by name.  Adding is all or nothing: everything is parsed, checked and
+ * resolved first, every offence is collected, then the names are published.  One mutex guards it; calls never take it. */
+#ifndef TN_DISPATCH_REGISTRY_H
+#define TN_DISPATCH_REGISTRY_H
+
+#include "base/text.h"
+#include "dispatch/op.h"
+
+struct tn_library_t { /* opaque outside as tenon_library_t */
+  int64_t references; /* handles of the caller; atomic */
+  int64_t users;      /* bindings, executables, extensions by others; atomic; registry mutex to go from 0 to 1 */
+  const char *name, *version, *path, *about;
+  uint32_t op_count;
+  tenon_op_t **ops;
+  uint32_t extension_count; /* kernels added to operators of others */
+  struct tn_extension_t *extensions;
+  tenon_free_fn close; /* of TENON_OPEN, with its state */
+  void *open_state;
+  void *context; /* of functions, and what frees it */
+  tenon_free_fn destroy;
+  bool is_unloadable;
+  void *dynlib; /* the loader's; NULL when linked in */
+  tn_arena_t arena;
+};
+
+/* Builds and publishes the library of a descriptor that the loader has verified (size, major version, layout, features) or
+ * that is linked in (verified here too).  Offences are appended to `offences`, one line each, and INVALID (or the code of
+ * the only one) is returned with nothing registered.  `path` "" when linked in. */
+tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
+                               tenon_free_fn destroy, tn_text_t *offences, tn_library_t **out_library);
+/* Checks the head of a descriptor: sizes, version, layout, features, name.  Appends offences; false when there are any. */
+bool tn_descriptor_check(const tenon_descriptor_t *descriptor, tn_text_t *offences);
+/* Takes a library out and frees it: PRECONDITION with the holders' names when something of it is in use.  Closes its
+ * dynlib by `unload` when it has one. */
+tenon_status_t tn_registry_remove(tn_library_t *library);
+/* Library with that path (as the loader gave it), or NULL. */
+tn_library_t *tn_registry_library(const char *path);
+const tenon_op_t *tn_registry_find(const char *name);
+tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_count);
+/* Appends ", did you mean 'x'?" and what libraries are there, for a name that was not found. */
+void tn_registry_suggest(const char *name, tn_text_t *text);
+void tn_registry_clear(void); /* at shutdown: every library, in reverse order */
+
+#endif

@@ -1,0 +1,224 @@
+/* The host's services: the table that every function of a library gets.  Called from libraries, on any thread; what a
+ * service may be used for in which phase stands in op.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+#include "dispatch/profile.h"
+
+tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, tenon_tensor_t *const *, tenon_tensor_t **);
+
+typedef struct head_t { /* what all structures open with */
+  uint32_t size, phase;
+  const tenon_host_t *host;
+  const tenon_op_t *op;
+} head_t;
+
+static tenon_status_t fail(const void *context, tenon_status_t code, const char *format, ...) {
+  const head_t *head = context;
+  va_list arguments;
+  va_start(arguments, format);
+  tn_fail_list(code == TENON_OK ? TENON_INTERNAL : code, format, arguments);
+  va_end(arguments);
+  code = code == TENON_OK ? TENON_INTERNAL : code;
+  return head && head->op ? tn_prefix(code, "%s: ", head->op->name) : code;
+}
+
+/* ---- temporaries ------------------------------------------------------------------------------------------------ */
+
+static tn_temporary_t *keep(tn_frame_t *frame, tenon_tensor_t *tensor, void *block) {
+  tn_temporary_t *temporary = tn_allocate(sizeof *temporary);
+  if (!temporary) return NULL;
+  *temporary = (tn_temporary_t){frame->temporaries, tensor, block};
+  return frame->temporaries = temporary;
+}
+
+tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor) {
+  if (keep(frame, tensor, NULL)) return TENON_OK;
+  tenon_tensor_release(tensor);
+  return tn_no_memory("a temporary", sizeof(tn_temporary_t));
+}
+
+void tn_frame_clean(tn_frame_t *frame) {
+  for (tn_temporary_t *t = frame->temporaries, *next; t; t = next) {
+    next = t->next;
+    tenon_tensor_release(t->tensor);
+    tn_release_aligned(t->block);
+    tn_release_memory(t);
+  }
+  frame->temporaries = NULL;
+}
+
+static void *allocate(tenon_call_t *call, uint64_t size) {
+  void *block = size < SIZE_MAX / 4 ? tn_allocate_aligned((size_t)size) : NULL;
+  if (block && keep(tn_frame_of(call), NULL, block)) return block;
+  tn_release_aligned(block);
+  (void)fail(call, TENON_MEMORY, "out of memory: %llu bytes of temporary memory", (unsigned long long)size);
+  return NULL;
+}
+
+static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape) {
+  tenon_tensor_t *tensor;
+  tenon_status_t status = tenon_tensor_create(dtype, ndim, shape, &tensor);
+  if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
+  (void)tn_prefix(status, "%s: ", call->op->name);
+  return NULL;
+}
+
+static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset, int32_t ndim,
+                            const int64_t *shape, const int64_t *strides) {
+  tenon_tensor_t *tensor = NULL;
+  int64_t bytes = offset * (of->dtype.bits * of->dtype.lanes / 8);
+  tn_storage_t *storage = NULL;
+  tenon_status_t status = TENON_OK;
+  if (tn_tensor_is_owned(of) && ((const tn_tensor_t *)of)->storage) {
+    status = tn_tensor_view_of((tenon_tensor_t *)(uintptr_t)of, of->dtype, bytes, ndim, shape, strides, &tensor);
+  } else { /* memory that the frame's caller keeps alive */
+    status = tn_storage_create((char *)of->data + bytes, 0, NULL, NULL, &storage);
+    if (status == TENON_OK) {
+      status = tn_tensor_over(storage, storage->data, of->dtype, ndim, shape, strides, &tensor);
+      tn_storage_release(storage);
+    }
+  }
+  if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
+  (void)tn_prefix(status, "%s: ", call->op->name);
+  return NULL;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+static tenon_tensor_t *result(tenon_call_t *call, uint32_t output) {
+  return output < call->op->output_count ? call->outputs[output] : NULL;
+}
+
+static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape) {
+  tenon_tensor_t *t = result(call, output);
+  char found[160], room[160];
+  if (!t) return fail(call, TENON_INVALID, "resize: result %u is absent", output);
+  int64_t count = tn_shape_count(ndim, shape);
+  uint64_t size = 0;
+  if (ndim < 0 || ndim > TENON_RANK_MAX || count < 0 || !tn_dtype_bytes(t->dtype, count, &size))
+    return fail(call, TENON_INVALID, "resize: result %s cannot have %d dimensions %s", call->op->schema.outputs[output].name,
+                (int)ndim, tn_shape_print(ndim < 0 ? 0 : ndim, shape, found, sizeof found));
+  bool owned = tn_tensor_is_owned(t);
+  int32_t places = owned ? ((tn_tensor_t *)t)->room_ndim : t->ndim;
+  if (ndim > places)
+    return fail(call, TENON_INVALID, "resize: result %s has room for %d dimensions, found %d",
+                call->op->schema.outputs[output].name, (int)places, (int)ndim);
+  if (t->keys & TN_TENSOR_UNSET) {
+    tn_storage_t *storage;
+    TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
+    if (tn_dtype_is(t->dtype, TENON_STRING)) memset(storage->data, 0, (size_t)size), storage->string_count = count;
+    tn_storage_release(((tn_tensor_t *)t)->storage);
+    ((tn_tensor_t *)t)->storage = storage;
+    t->data = storage->data, t->keys &= ~TN_TENSOR_UNSET;
+  } else {
+    bool fits = ndim == t->ndim || owned;
+    for (int32_t i = 0; i < ndim && ndim == t->ndim; i++)
+      if (shape[i] > t->shape[i]) fits = false;
+    if (!fits)
+      return fail(call, TENON_RANGE, "resize: result %s is %s, infer said at most %s", call->op->schema.outputs[output].name,
+                  tn_shape_print(ndim, shape, found, sizeof found), tn_shape_print(t->ndim, t->shape, room, sizeof room));
+  }
+  t->ndim = ndim;
+  memmove(t->shape, shape, (size_t)ndim * sizeof *shape);
+  tn_strides_dense(ndim, t->shape, t->strides);
+  tn_tensor_mark(t);
+  return TENON_OK;
+}
+
+static tenon_status_t assign(tenon_call_t *call, uint32_t output, tenon_tensor_t *tensor) {
+  tenon_tensor_t *t = result(call, output);
+  if (!t || !tensor) return fail(call, TENON_INVALID, "assign: result %u is absent", output);
+  if (!(t->keys & TN_TENSOR_UNSET)) {
+    tenon_status_t status = tn_tensor_copy_into(tensor, t);
+    return status == TENON_OK ? status : tn_prefix(status, "%s: assign: ", call->op->name);
+  }
+  tn_tensor_t *slot = (tn_tensor_t *)t;
+  if (tensor->ndim > slot->room_ndim)
+    return fail(call, TENON_INVALID, "assign: result %s has room for %d dimensions, found %d",
+                call->op->schema.outputs[output].name, (int)slot->room_ndim, (int)tensor->ndim);
+  if (!tn_tensor_is_owned(tensor) || !((tn_tensor_t *)tensor)->storage) {
+    t->dtype = tensor->dtype;
+    TN_TRY(resize(call, output, tensor->ndim, tensor->shape));
+    return tn_tensor_copy_into(tensor, t);
+  }
+  tn_storage_retain(((tn_tensor_t *)tensor)->storage);
+  tn_storage_release(slot->storage);
+  slot->storage = ((tn_tensor_t *)tensor)->storage;
+  t->data = tensor->data, t->dtype = tensor->dtype, t->ndim = tensor->ndim, t->detail = tensor->detail;
+  memmove(t->shape, tensor->shape, (size_t)t->ndim * sizeof *t->shape);
+  memmove(t->strides, tensor->strides, (size_t)t->ndim * sizeof *t->strides);
+  t->keys &= ~TN_TENSOR_UNSET;
+  tn_tensor_mark(t);
+  return TENON_OK;
+}
+
+static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index, const char *data,
+                                 uint64_t size) {
+  if (!output || !tn_dtype_is(output->dtype, TENON_STRING) || index < 0 || index >= tenon_count(output))
+    return fail(call, TENON_INVALID, "set_string: no element %lld in this tensor", (long long)index);
+  return tn_string_set(output, index, data, size);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const tenon_value_t *attrs,
+                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+  if (!op) return fail(call, TENON_INVALID, "invoke: no operator");
+  uint64_t missing = 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (!outputs[o]) missing |= (uint64_t)1 << o;
+  tenon_status_t status = tn_call(op, attrs, inputs, outputs, 0, call->random);
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!(missing >> o & 1) || !outputs[o]) continue;
+    tenon_status_t kept = tn_frame_keep(tn_frame_of(call), outputs[o]);
+    if (kept != TENON_OK) outputs[o] = NULL, status = kept;
+  }
+  return status == TENON_OK ? status : tn_prefix(status, "%s: ", call->op->name);
+}
+
+static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, tenon_tensor_t *const *inputs,
+                               tenon_tensor_t **outputs) {
+  if (!tn_evaluate || !graph) return fail(call, TENON_UNIMPLEMENTED, "evaluate: no graph");
+  return tn_evaluate(call, graph, inputs, outputs);
+}
+
+typedef struct parts_t {
+  tenon_call_t *call;
+  tenon_part_fn part;
+  void *argument;
+} parts_t;
+
+static tenon_status_t run_part(void *argument, int64_t begin, int64_t end) {
+  const parts_t *parts = argument;
+  return parts->part(parts->call, parts->argument, begin, end);
+}
+
+static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part, void *argument) {
+  parts_t parts = {call, part, argument};
+  return tn_parallel(count, grain, run_part, &parts);
+}
+
+static void zone(const void *context, const char *name) {
+  (void)context;
+  tenon_profile_t *profile = tn_thread()->profile;
+  if (!profile) return;
+  if (name) tn_profile_open(profile, name, "");
+  else tn_profile_close(profile);
+}
+
+static void *native(const void *context, const char *name) {
+  (void)context, (void)name;
+  return NULL; /* the CPU has no native objects */
+}
+
+const tenon_host_t tn_host = {sizeof(tenon_host_t), TENON_ABI, fail,   tn_dim,   tn_list, allocate, temporary, view,
+                              resize,               assign,    set_string, invoke, evaluate, parallel, zone,    native};

@@ -1,0 +1,138 @@
+/* From graph to executable: copy, infer, fold, sweep, then state and prepared code for each node.  Called by applications
+ * and for subgraphs.  Invariant: after creation an executable's own data never changes but for the list of idle runs. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "dispatch/call.h"
+#include "dispatch/infer.h"
+#include "dispatch/registry.h"
+#include "graph/executable.h"
+#include "graph/passes/pass.h"
+
+void tenon_executable_retain(tenon_executable_t *executable) {
+  if (executable) __atomic_fetch_add(&executable->references, 1, __ATOMIC_RELAXED);
+}
+
+void tenon_executable_release(tenon_executable_t *executable) {
+  if (!executable || __atomic_fetch_sub(&executable->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  for (tn_run_t *run = executable->idle, *next; run; run = next) {
+    next = run->next;
+    tn_run_release(run);
+  }
+  for (size_t i = 0; executable->steps && i < executable->graph->node_count; i++) {
+    tn_step_t *step = &executable->steps[i];
+    if (step->plan && step->release) step->release(step->plan);
+    if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
+    if (step->node) __atomic_fetch_sub((int64_t *)(uintptr_t)&step->node->op->library->users, 1, __ATOMIC_RELAXED);
+  }
+  tn_release_memory(executable->steps);
+  tn_release_memory(executable->last_use);
+  tenon_graph_release(executable->graph);
+  tenon_graph_release(executable->source);
+  tn_release_memory(executable);
+}
+
+const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable) { return executable->source; }
+
+/* ---- what is made once for each node ---------------------------------------------------------------------------- */
+
+static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
+  const tn_node_t *node = step->node;
+  const tenon_op_t *op = node->op;
+  const tn_kernel_t *kernel = op->kernel;
+  if (op->by_dtype) {
+    const tenon_operand_t *operand = op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
+    if (!operand || !operand->count) return TENON_OK;
+    kernel = tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
+  }
+  if (!kernel || !kernel->prepare) return TENON_OK;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_meta_t *metas = tn_scratch((op->input_count + 1) * sizeof *metas), **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
+  tenon_status_t status = metas && slots ? TENON_OK : tn_no_memory("preparing a node", 0);
+  tenon_node_t info = {.size = sizeof info, .phase = TENON_PHASE_PREPARE, .host = &tn_host, .op = op, .attrs = node->attrs,
+                       .context = kernel->context, .state = step->state, .inputs = slots, .device = {1, 0}};
+  bool known = status == TENON_OK;
+  for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
+    slots[i] = NULL;
+    if (!node->operands[i].count || op->schema.inputs[i].kind == TENON_KIND_TENSORS) continue;
+    const tn_edge_t *edge = &e->graph->edges[node->operands[i].edges[0]];
+    metas[i] = (tenon_meta_t){.size = sizeof *metas, .dtype = edge->dtype, .ndim = edge->ndim, .device = {1, 0},
+                              .dims = edge->dims, .strides = edge->strides, .value = edge->constant,
+                              .values = edge->values, .value_count = edge->value_count};
+    slots[i] = &metas[i];
+    if (edge->constant) info.constant |= (uint64_t)1 << i;
+    known &= edge->ndim >= 0 && edge->dtype.bits;
+  }
+  if (known) status = kernel->prepare(&info);
+  step->plan = info.plan, step->release = kernel->release, step->prepared = kernel;
+  tn_scratch_reset(mark);
+  return status;
+}
+
+static uint64_t wanted_results(const tn_node_t *node, const int32_t *uses) {
+  uint64_t wanted = 0;
+  int32_t at = 0;
+  for (uint32_t o = 0; o < node->op->output_count; o++) {
+    const tn_argument_t *result = &node->op->schema.outputs[o];
+    int32_t count = 1;
+    if (result->kind == TENON_KIND_TENSORS) count = node->output_count - at - (int32_t)(node->op->output_count - o - 1);
+    bool used = !result->is_optional;
+    for (int32_t k = 0; k < count && at < node->output_count; k++) used |= uses[node->outputs[at++]] > 0;
+    if (used && o < 63) wanted |= (uint64_t)1 << o;
+  }
+  return wanted | (uint64_t)1 << 63; /* never 0, which would mean all */
+}
+
+static tenon_status_t make_steps(tenon_executable_t *e) {
+  size_t count = e->graph->node_count;
+  int32_t *uses = NULL;
+  if (!(e->steps = tn_allocate_zero(count + 1, sizeof *e->steps)) ||
+      !(e->last_use = tn_allocate((e->graph->edge_count + 1) * sizeof *e->last_use)))
+    return tn_no_memory("an executable", count * sizeof *e->steps);
+  for (size_t i = 0; i < e->graph->edge_count; i++) e->last_use[i] = -1;
+  TN_TRY(tn_graph_uses(e->graph, &uses));
+  tenon_status_t status = TENON_OK;
+  for (size_t n = 0; n < count && status == TENON_OK; n++) {
+    const tn_node_t *node = &e->graph->nodes[n];
+    tn_step_t *step = &e->steps[n];
+    step->node = node;
+    step->wanted = wanted_results(node, uses);
+    __atomic_fetch_add((int64_t *)(uintptr_t)&node->op->library->users, 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < node->op->input_count; i++)
+      for (int32_t k = 0; k < node->operands[i].count; k++) e->last_use[node->operands[i].edges[k]] = (int32_t)n;
+    if (node->op->create) {
+      status = tn_state_create(node->op, node->attrs, &step->state);
+      step->has_state = status == TENON_OK;
+    }
+    if (status == TENON_OK) status = prepare(e, step);
+    if (status != TENON_OK) status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+  }
+  for (size_t i = 0; i < e->graph->output_count; i++) e->last_use[e->graph->outputs[i]] = INT32_MAX;
+  tn_release_memory(uses);
+  return status;
+}
+
+static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph, uint32_t flags) {
+  TN_TRY(tn_graph_copy(graph, &e->graph));
+  TN_TRY(tn_pass_infer(e->graph));
+  if (!(flags & TENON_COMPILE_PLAIN)) {
+    TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_fold(e->graph));
+    TN_TRY(tn_pass_sweep(e->graph));
+  }
+  return make_steps(e);
+}
+
+tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,
+                                       tenon_executable_t **out_executable) {
+  tenon_executable_t *e = tn_allocate_zero(1, sizeof *e);
+  if (!e) return tn_no_memory("an executable", sizeof *e);
+  e->references = 1;
+  tenon_graph_retain(e->source = graph);
+  tenon_status_t status = compile(e, graph, options && options->size >= sizeof *options ? options->flags : 0);
+  if (status != TENON_OK) tenon_executable_release(e);
+  else *out_executable = e;
+  return status;
+}

@@ -1,0 +1,110 @@
+/* Executables: a compiled graph (constant, shared by threads) and the states of its runs (one thread each, kept for reuse).
+ * compile.c makes them, plan.c places one stage of a run in memory, run.c runs it. */
+#ifndef TN_GRAPH_EXECUTABLE_H
+#define TN_GRAPH_EXECUTABLE_H
+
+#include "base/thread.h"
+#include "dispatch/frame.h"
+#include "graph/graph.h"
+
+typedef struct tn_step_t { /* a node, with what was made for it once */
+  const tn_node_t *node;
+  void *state, *plan;
+  const tn_kernel_t *prepared; /* the kernel that plan is for */
+  bool has_state;
+  tenon_free_fn release; /* of plan */
+  uint64_t wanted;       /* bit o: result o has a user */
+  tn_mutex_t lock;       /* of a "serial" kernel's state */
+} tn_step_t;
+
+struct tenon_executable_t {
+  int64_t references; /* atomic */
+  const tenon_graph_t *source; /* as imported: its ports */
+  tenon_graph_t *graph;        /* rewritten */
+  tn_step_t *steps;            /* graph->node_count */
+  int32_t *last_use;           /* of each edge: the last step that reads it; INT32_MAX: an output; -1: none */
+  tn_mutex_t lock;             /* of idle */
+  struct tn_run_t *idle;       /* states that no run uses now */
+};
+
+enum { /* where an edge's memory is */
+  TN_PLACE_NONE,
+  TN_PLACE_INPUT,
+  TN_PLACE_CONSTANT,
+  TN_PLACE_KNOWN,  /* computed while planning: shapes and what follows from them */
+  TN_PLACE_ARENA,
+  TN_PLACE_OUTPUT, /* a tensor that the caller gets */
+  TN_PLACE_VIEW,   /* in the memory of `root` */
+  TN_PLACE_OWN     /* made by run itself */
+};
+
+typedef struct tn_place_t {
+  uint8_t where;
+  bool is_pending;         /* its shape is known after its node ran */
+  int32_t root;            /* edge whose memory it is, itself unless VIEW */
+  int64_t delta;           /* bytes from there */
+  int32_t stage;           /* that places it, -1: none yet */
+  tn_tensor_t *tensor;     /* header; points to data while a stage runs */
+  int32_t room;            /* axes that the header has room for */
+  uint64_t offset, size;   /* in the stage's arena */
+  int32_t first, last;     /* actions between which it lives */
+  int64_t *bound;          /* shape to start from, of a pending one in the arena */
+} tn_place_t;
+
+typedef struct tn_action_t { /* a call, or a copy between two edges' headers */
+  tn_frame_t frame;
+  const tn_kernel_t *kernel; /* NULL: copy inputs[0] to outputs[0] */
+  int32_t step;
+  tenon_tensor_t **inputs, **outputs;
+  uint64_t workspace_offset, workspace_size;
+  int64_t draws;
+} tn_action_t;
+
+typedef struct tn_watch_t { /* what a stage's plan depends on */
+  int32_t edge;
+  int32_t ndim;
+  tenon_dtype_t dtype;
+  int64_t *shape, *strides;
+  int64_t *values; /* contents that infer read, NULL: none */
+  uint64_t size;   /* bytes of them; UINT64_MAX: too many to compare, so the plan is made anew */
+} tn_watch_t;
+
+typedef struct tn_stage_t {
+  int32_t begin, end; /* steps */
+  tn_action_t *actions;
+  size_t action_count, action_capacity;
+  tn_watch_t *watches;
+  size_t watch_count, watch_capacity;
+  int32_t *edges; /* placed by this stage, in order; extra headers (dense copies) included */
+  size_t placed_count, placed_capacity;
+  void *arena;
+  uint64_t arena_size, arena_bound; /* bytes used; lower bound: most bytes alive at once */
+  tn_arena_t memory;                /* of the arrays above that grow only while planning */
+} tn_stage_t;
+
+typedef struct tn_run_t {
+  struct tn_run_t *next;
+  tenon_executable_t *executable;
+  tn_place_t *places; /* edge_count, then extra ones: dense copies */
+  size_t place_count, place_capacity;
+  tn_stage_t *stages;
+  size_t stage_count, stage_capacity;
+  tn_arena_t arena;
+} tn_run_t;
+
+tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);
+void tn_run_release(tn_run_t *run);
+/* Plans the stage that begins at step `begin`; everything before has run.  run->stages gets one more. */
+tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin);
+/* Is the plan of that stage still right for what is there now? */
+bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage);
+/* Drops stages from that index on. */
+void tn_stages_drop(tn_run_t *run, size_t index);
+/* Memory offsets for values that live from first to last: sizes in bytes, aligned; returns the arena's size. */
+typedef struct tn_lifetime_t {
+  uint64_t size, offset;
+  int32_t first, last;
+} tn_lifetime_t;
+tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *out_size, uint64_t *out_bound);
+
+#endif

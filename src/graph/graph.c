@@ -1,0 +1,392 @@
+/* Graphs: building, ports, copying, release.  Called by importers and applications through the builder, by the compiler for
+ * its copy.  Invariant: an operand's edge exists before the node that uses it, so the order of nodes is an order to run. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "core/value.h"
+#include "graph/run.h"
+
+struct tenon_builder_t {
+  tenon_graph_t *graph;
+  tn_map_t names; /* of edges that were named by the caller */
+};
+
+/* ---- results of nodes ------------------------------------------------------------------------------------------- */
+
+int32_t tn_op_result_input(const tenon_op_t *op, uint32_t o) {
+  const tn_argument_t *result = &op->schema.outputs[o];
+  for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark) return (int32_t)i;
+  return -1;
+}
+
+int32_t tn_op_written(const tenon_op_t *op, int32_t k) {
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    if (!op->schema.inputs[i].is_written) continue;
+    bool returned = false;
+    for (uint32_t o = 0; o < op->output_count; o++) returned |= tn_op_result_input(op, o) == (int32_t)i;
+    if (!returned && k-- == 0) return (int32_t)i;
+  }
+  return -1;
+}
+
+int32_t tn_node_output_count(const tenon_op_t *op, const tenon_value_t *attrs) {
+  int64_t count = 0;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    const tn_argument_t *result = &op->schema.outputs[o];
+    if (result->kind != TENON_KIND_TENSORS) {
+      count++;
+    } else {
+      int64_t items = result->count_attr >= 0 ? attrs[result->count_attr].as.i : result->count;
+      if (items < 0 || items > 1 << 20) return -1;
+      count += items;
+    }
+  }
+  for (int32_t k = 0; tn_op_written(op, k) >= 0; k++) count++;
+  return (int32_t)count;
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------- */
+
+tenon_status_t tn_graph_create(tenon_graph_t **out_graph) {
+  tenon_graph_t *graph = tn_allocate_zero(1, sizeof *graph);
+  if (!graph) return tn_no_memory("a graph", sizeof *graph);
+  graph->references = 1;
+  tenon_status_t status = tn_extents_create(&graph->extents);
+  if (status != TENON_OK) {
+    tn_release_memory(graph);
+    return status;
+  }
+  *out_graph = graph;
+  return TENON_OK;
+}
+
+void tenon_graph_retain(const tenon_graph_t *graph) {
+  if (graph) __atomic_fetch_add(&((tenon_graph_t *)(uintptr_t)graph)->references, 1, __ATOMIC_RELAXED);
+}
+
+void tenon_graph_release(const tenon_graph_t *constant) {
+  tenon_graph_t *graph = (tenon_graph_t *)(uintptr_t)constant;
+  if (!graph || __atomic_fetch_sub(&graph->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  tenon_executable_release(graph->executable);
+  for (size_t i = 0; i < graph->edge_count; i++) tenon_tensor_release(graph->edges[i].constant);
+  for (size_t i = 0; i < graph->subgraph_count; i++) tenon_graph_release(graph->subgraphs[i]);
+  for (size_t i = 0; i < graph->kept_count; i++) tenon_tensor_release(graph->kept[i]);
+  void *arrays[] = {graph->edges, graph->nodes, graph->inputs, graph->outputs, (void *)graph->output_names,
+                    graph->input_axes, (void *)graph->subgraphs, graph->kept};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) tn_release_memory(arrays[i]);
+  tn_extents_release(graph->extents);
+  tn_arena_clear(&graph->arena);
+  tn_release_memory(graph);
+}
+
+tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge_t **out_edge, tenon_edge_t *out_index) {
+  char made[32];
+  if (!name || !*name) {
+    snprintf(made, sizeof made, "%%%zu", graph->edge_count);
+    name = made;
+  }
+  if (graph->edge_count >= INT32_MAX ||
+      !tn_grow((void **)&graph->edges, &graph->edge_capacity, graph->edge_count, sizeof *graph->edges))
+    return tn_no_memory("a graph", graph->edge_capacity * sizeof *graph->edges);
+  tn_edge_t *edge = &graph->edges[graph->edge_count];
+  *edge = (tn_edge_t){.name = tn_arena_text(&graph->arena, name, strlen(name)), .producer = -1, .input = -1, .ndim = -1};
+  if (!edge->name) return tn_no_memory("a graph", strlen(name));
+  *out_index = (tenon_edge_t)graph->edge_count++;
+  if (out_edge) *out_edge = edge;
+  return TENON_OK;
+}
+
+static tenon_status_t keep_value(tenon_graph_t *graph, const tenon_value_t *value) {
+  tenon_tensor_t *one[1] = {value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL};
+  tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
+  uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!tn_grow((void **)&graph->kept, &graph->kept_capacity, graph->kept_count, sizeof *graph->kept))
+      return tn_no_memory("a graph", sizeof *graph->kept);
+    tenon_tensor_retain(graph->kept[graph->kept_count++] = tensors[i]);
+  }
+  if (value->kind != TENON_KIND_GRAPH || !value->as.graph) return TENON_OK;
+  if (!tn_grow((void **)&graph->subgraphs, &graph->subgraph_capacity, graph->subgraph_count, sizeof *graph->subgraphs))
+    return tn_no_memory("a graph", sizeof *graph->subgraphs);
+  tenon_graph_retain(graph->subgraphs[graph->subgraph_count++] = value->as.graph);
+  return TENON_OK;
+}
+
+/* Adds a node whose operands exist; its result edges are made here. */
+static tenon_status_t add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op, const tenon_value_t *attrs,
+                               const tenon_operand_t *operands, int32_t output_count, tn_node_t **out_node) {
+  char made[64];
+  if (!name || !*name) {
+    snprintf(made, sizeof made, "%s_%zu", op->schema.name, graph->node_count);
+    name = made;
+  }
+  if (!tn_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count, sizeof *graph->nodes))
+    return tn_no_memory("a graph", graph->node_capacity * sizeof *graph->nodes);
+  uint32_t attr_count = op->schema.attr_count;
+  tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
+  tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);
+  tn_node_t node = {tn_arena_text(&graph->arena, name, strlen(name)), op, values, own, output_count,
+                    tn_arena_array(&graph->arena, (size_t)output_count + 1, sizeof *node.outputs)};
+  if (!values || !own || !node.name || !node.outputs) return tn_no_memory("a graph", 0);
+  for (uint32_t i = 0; i < attr_count; i++) {
+    if (!tn_value_copy(&attrs[i], &graph->arena, &values[i])) return tn_no_memory("a graph", 0);
+    TN_TRY(keep_value(graph, &values[i]));
+  }
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    tenon_edge_t *edges = tn_arena_array(&graph->arena, (size_t)operands[i].count + 1, sizeof *edges);
+    if (!edges) return tn_no_memory("a graph", 0);
+    if (operands[i].count) memcpy(edges, operands[i].edges, (size_t)operands[i].count * sizeof *edges);
+    own[i] = (tenon_operand_t){operands[i].count, edges};
+  }
+  graph->nodes[graph->node_count] = node;
+  *out_node = &graph->nodes[graph->node_count++];
+  return TENON_OK;
+}
+
+/* ---- the builder ------------------------------------------------------------------------------------------------ */
+
+tenon_status_t tenon_builder_create(tenon_builder_t **out_builder) {
+  TN_TRY(tenon_start());
+  tenon_builder_t *builder = tn_allocate_zero(1, sizeof *builder);
+  if (!builder) return tn_no_memory("a graph builder", sizeof *builder);
+  tenon_status_t status = tn_graph_create(&builder->graph);
+  if (status != TENON_OK) {
+    tn_release_memory(builder);
+    return status;
+  }
+  *out_builder = builder;
+  return TENON_OK;
+}
+
+void tenon_builder_release(tenon_builder_t *builder) {
+  if (!builder) return;
+  tenon_graph_release(builder->graph);
+  tn_map_clear(&builder->names);
+  tn_release_memory(builder);
+}
+
+static tenon_status_t claim_name(tenon_builder_t *builder, const char *name) {
+  if (!name || !*name) return TENON_OK;
+  if (tn_map_get(&builder->names, name, strlen(name)))
+    return tn_fail(TENON_EXISTS, "the graph has two values named '%s'", name);
+  return tn_map_put(&builder->names, name, strlen(name), builder) ? TENON_OK : tn_no_memory("a graph", strlen(name));
+}
+
+tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype, int32_t ndim,
+                                   const tenon_axis_t *axes, tenon_edge_t *out_edge) {
+  tenon_graph_t *graph = builder->graph;
+  tn_edge_t *edge;
+  if (ndim < -1 || ndim > TENON_RANK_MAX)
+    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d", name ? name : "", (int)ndim, TENON_RANK_MAX);
+  TN_TRY(claim_name(builder, name));
+  if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count, sizeof *graph->inputs) ||
+      !tn_grow((void **)&graph->input_axes, &graph->axes_capacity, graph->input_count, sizeof *graph->input_axes))
+    return tn_no_memory("a graph", 0);
+  TN_TRY(tn_graph_add_edge(graph, name, &edge, out_edge));
+  size_t places = ndim > 0 ? (size_t)ndim : 0;
+  edge->input = (int32_t)graph->input_count, edge->dtype = dtype, edge->ndim = ndim;
+  edge->dims = tn_arena_array(&graph->arena, places + 1, sizeof *edge->dims);
+  tenon_axis_t *kept = tn_arena_array(&graph->arena, places + 1, sizeof *kept);
+  if (!edge->dims || !kept) return tn_no_memory("a graph", 0);
+  for (size_t i = 0; i < places; i++) {
+    kept[i] = axes[i];
+    if (axes[i].name && !(kept[i].name = tn_arena_text(&graph->arena, axes[i].name, strlen(axes[i].name))))
+      return tn_no_memory("a graph", 0);
+    if (axes[i].extent >= 0) edge->dims[i] = tenon_extent(axes[i].extent);
+    else TN_TRY(tn_extents_symbol(graph->extents, axes[i].name, &edge->dims[i]));
+  }
+  graph->input_axes[graph->input_count] = kept;
+  graph->inputs[graph->input_count++] = *out_edge;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
+                                      tenon_edge_t *out_edge) {
+  tn_edge_t *edge;
+  if (!tensor || !tn_tensor_is_owned(tensor))
+    return tn_fail(TENON_INVALID, "constant '%s': expected a tensor that Tenon made", name ? name : "");
+  TN_TRY(claim_name(builder, name));
+  TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
+  tenon_tensor_retain(edge->constant = tensor);
+  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim;
+  edge->dims = (tenon_dim_t *)(void *)tensor->shape;
+  edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
+  return TENON_OK;
+}
+
+static tenon_status_t check_operands(const tenon_builder_t *builder, const char *name, const tenon_op_t *op,
+                                     const tenon_value_t *attrs, const tenon_operand_t *operands) {
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const tn_argument_t *input = &op->schema.inputs[i];
+    bool is_list = input->kind == TENON_KIND_TENSORS;
+    int32_t count = operands[i].count;
+    if (count < 0 || (!is_list && count > 1))
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name, op->name, input->name, (int)count);
+    if (count == 0 && !is_list && !input->is_optional)
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name, op->name, input->name,
+                     op->schema.text);
+    int64_t wanted = is_list ? (input->count_attr >= 0 ? attrs[input->count_attr].as.i : input->count) : -1;
+    if (wanted >= 0 && wanted != count)
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name, op->name, input->name,
+                     (long long)wanted, (int)count);
+    for (int32_t k = 0; k < count; k++)
+      if (operands[i].edges[k] < 0 || (size_t)operands[i].edges[k] >= builder->graph->edge_count)
+        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name, op->name, input->name);
+  }
+  return TENON_OK;
+}
+
+tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, const tenon_op_t *op,
+                                  const tenon_value_t *attrs, const tenon_operand_t *operands, tenon_edge_t *out_edges,
+                                  int32_t output_count) {
+  tn_node_t *node;
+  const char *shown = name && *name ? name : op->schema.name;
+  if (!attrs) attrs = op->defaults;
+  tenon_status_t status = tn_values_check(&op->schema, attrs);
+  if (status != TENON_OK) return tn_prefix(status, "node '%s': ", shown);
+  TN_TRY(check_operands(builder, shown, op, attrs, operands));
+  int32_t has = tn_node_output_count(op, attrs);
+  if (has < 0) has = output_count;
+  if (output_count < 0 || output_count > has)
+    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name, (int)has, (int)output_count);
+  TN_TRY(add_node(builder->graph, name, op, attrs, operands, has, &node));
+  int32_t index = (int32_t)(builder->graph->node_count - 1);
+  for (int32_t o = 0; o < has; o++) {
+    tn_edge_t *edge;
+    TN_TRY(tn_graph_add_edge(builder->graph, NULL, &edge, &node->outputs[o]));
+    edge->producer = index;
+    if (o < output_count) out_edges[o] = node->outputs[o];
+  }
+  return TENON_OK;
+}
+
+tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge) {
+  tenon_graph_t *graph = builder->graph;
+  if (edge < 0 || (size_t)edge >= graph->edge_count)
+    return tn_fail(TENON_INVALID, "output '%s' is no value of this graph", name ? name : "");
+  const char *kept = name && *name ? name : graph->edges[edge].name;
+  for (size_t i = 0; i < graph->output_count; i++)
+    if (strcmp(graph->output_names[i], kept) == 0) return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s'", kept);
+  if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count, sizeof *graph->outputs) ||
+      !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count, sizeof *graph->output_names) ||
+      !(kept = tn_arena_text(&graph->arena, kept, strlen(kept))))
+    return tn_no_memory("a graph", 0);
+  graph->outputs[graph->output_count] = edge;
+  graph->output_names[graph->output_count++] = kept;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
+  tenon_graph_t *fresh;
+  TN_TRY(tn_graph_create(&fresh));
+  *out_graph = builder->graph;
+  builder->graph = fresh;
+  tn_map_clear(&builder->names);
+  return TENON_OK;
+}
+
+/* ---- ports ------------------------------------------------------------------------------------------------------ */
+
+int32_t tenon_graph_input_count(const tenon_graph_t *graph) { return (int32_t)graph->input_count; }
+int32_t tenon_graph_output_count(const tenon_graph_t *graph) { return (int32_t)graph->output_count; }
+
+static tenon_status_t give_port(const tenon_port_t *full, tenon_port_t *out_port) {
+  uint32_t size = out_port->size < sizeof *full ? out_port->size : (uint32_t)sizeof *full;
+  memcpy(out_port, full, size);
+  out_port->size = size;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+  if (index < 0 || (size_t)index >= graph->input_count)
+    return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
+  const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
+  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, graph->input_axes[index]};
+  return give_port(&port, out_port);
+}
+
+tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+  if (index < 0 || (size_t)index >= graph->output_count)
+    return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
+  const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
+  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype, -1, NULL};
+  return give_port(&port, out_port);
+}
+
+/* ---- the compiler's copy ---------------------------------------------------------------------------------------- */
+
+static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
+  tn_edge_t *edge;
+  tenon_edge_t index;
+  TN_TRY(tn_graph_add_edge(to, from->name, &edge, &index));
+  edge->producer = from->producer, edge->input = from->input, edge->dtype = from->dtype, edge->ndim = from->ndim;
+  tenon_tensor_retain(edge->constant = from->constant);
+  edge->dims = from->dims, edge->strides = from->strides;
+  return TENON_OK;
+}
+
+static tenon_status_t copy_input(const tenon_graph_t *from, size_t i, tenon_graph_t *to) {
+  tn_edge_t *edge = &to->edges[from->inputs[i]];
+  const tenon_axis_t *axes = from->input_axes[i];
+  if (!tn_grow((void **)&to->inputs, &to->input_capacity, to->input_count, sizeof *to->inputs) ||
+      !tn_grow((void **)&to->input_axes, &to->axes_capacity, to->input_count, sizeof *to->input_axes))
+    return tn_no_memory("a graph", 0);
+  to->input_axes[to->input_count] = (tenon_axis_t *)(uintptr_t)axes; /* the original graph is retained beside the copy */
+  to->inputs[to->input_count++] = from->inputs[i];
+  edge->dims = tn_arena_array(&to->arena, TENON_RANK_MAX, sizeof *edge->dims);
+  if (!edge->dims) return tn_no_memory("a graph", 0);
+  for (int32_t d = 0; d < edge->ndim; d++) {
+    if (axes[d].extent >= 0) edge->dims[d] = tenon_extent(axes[d].extent);
+    else TN_TRY(tn_extents_symbol(to->extents, axes[d].name, &edge->dims[d]));
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t copy_into(const tenon_graph_t *from, tenon_graph_t *to) {
+  for (size_t i = 0; i < from->edge_count; i++) TN_TRY(copy_edge(&from->edges[i], to));
+  for (size_t i = 0; i < from->input_count; i++) TN_TRY(copy_input(from, i, to));
+  for (size_t i = 0; i < from->node_count; i++) {
+    const tn_node_t *n = &from->nodes[i];
+    tn_node_t *node;
+    TN_TRY(add_node(to, n->name, n->op, n->attrs, n->operands, n->output_count, &node));
+    memcpy(node->outputs, n->outputs, (size_t)n->output_count * sizeof *n->outputs);
+  }
+  for (size_t i = 0; i < from->output_count; i++) {
+    if (!tn_grow((void **)&to->outputs, &to->output_capacity, i, sizeof *to->outputs) ||
+        !tn_grow((void **)&to->output_names, &to->name_capacity, i, sizeof *to->output_names) ||
+        !(to->output_names[i] = tn_arena_text(&to->arena, from->output_names[i], strlen(from->output_names[i]))))
+      return tn_no_memory("a graph", 0);
+    to->outputs[i] = from->outputs[i];
+    to->output_count = i + 1;
+  }
+  return TENON_OK;
+}
+
+tenon_status_t tn_graph_copy(const tenon_graph_t *graph, tenon_graph_t **out_graph) {
+  tenon_graph_t *copy;
+  TN_TRY(tn_graph_create(&copy));
+  tenon_status_t status = copy_into(graph, copy);
+  if (status != TENON_OK) tenon_graph_release(copy);
+  else *out_graph = copy;
+  return status;
+}
+
+tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses) {
+  int32_t *uses = tn_allocate_zero(graph->edge_count + 1, sizeof *uses);
+  if (!uses) return tn_no_memory("a graph", graph->edge_count * sizeof *uses);
+  for (size_t n = 0; n < graph->node_count; n++) {
+    const tn_node_t *node = &graph->nodes[n];
+    for (uint32_t i = 0; node->op && i < node->op->input_count; i++)
+      for (int32_t k = 0; k < node->operands[i].count; k++) uses[node->operands[i].edges[k]]++;
+  }
+  for (size_t i = 0; i < graph->output_count; i++) uses[graph->outputs[i]]++;
+  *out_uses = uses;
+  return TENON_OK;
+}

@@ -1,0 +1,91 @@
+/* The memory plan: offsets for blocks with lifetimes, largest first, each in the smallest gap among those alive at the same
+ * time.  Called by plan.c.  Invariant: no two blocks that live at the same time overlap; verified in debug builds. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "graph/executable.h"
+
+static bool meets(const tn_lifetime_t *a, const tn_lifetime_t *b) { return a->first <= b->last && b->first <= a->last; }
+
+typedef struct order_t {
+  uint64_t size;
+  int32_t first, index;
+} order_t;
+
+static int larger_first(const void *x, const void *y) {
+  const order_t *a = x, *b = y;
+  if (a->size != b->size) return a->size < b->size ? 1 : -1;
+  if (a->first != b->first) return a->first < b->first ? -1 : 1;
+  return a->index < b->index ? -1 : 1;
+}
+
+static int by_offset(const void *x, const void *y) {
+  const tn_lifetime_t *a = *(const tn_lifetime_t *const *)x, *b = *(const tn_lifetime_t *const *)y;
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* The smallest gap between blocks alive at the same time that takes `block`, or the end. */
+static uint64_t gap_for(const tn_lifetime_t *block, const tn_lifetime_t **placed, size_t count) {
+  uint64_t best = UINT64_MAX, best_size = UINT64_MAX, end = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!meets(block, placed[i])) continue;
+    if (placed[i]->offset > end) {
+      uint64_t gap = placed[i]->offset - end;
+      if (gap >= block->size && gap < best_size) best = end, best_size = gap;
+    }
+    if (placed[i]->offset + placed[i]->size > end) end = placed[i]->offset + placed[i]->size;
+  }
+  return best != UINT64_MAX ? best : end;
+}
+
+static uint64_t lower_bound(const tn_lifetime_t *lifetimes, size_t count) { /* most bytes alive at one time */
+  uint64_t most = 0;
+  for (size_t i = 0; i < count; i++) { /* the maximum is reached where some block begins */
+    uint64_t alive = 0;
+    for (size_t j = 0; j < count; j++)
+      if (lifetimes[j].first <= lifetimes[i].first && lifetimes[i].first <= lifetimes[j].last) alive += lifetimes[j].size;
+    if (alive > most) most = alive;
+  }
+  return most;
+}
+
+tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *out_size, uint64_t *out_bound) {
+  order_t *order = tn_allocate((count + 1) * sizeof *order);
+  const tn_lifetime_t **placed = tn_allocate((count + 1) * sizeof *placed);
+  if (!order || !placed) {
+    tn_release_memory(order);
+    tn_release_memory((void *)placed);
+    return tn_no_memory("a memory plan", count * sizeof *order);
+  }
+  uint64_t size = 0;
+  for (size_t i = 0; i < count; i++) {
+    lifetimes[i].size = (lifetimes[i].size + TN_ALIGNMENT - 1) & ~(uint64_t)(TN_ALIGNMENT - 1);
+    order[i] = (order_t){lifetimes[i].size, lifetimes[i].first, (int32_t)i};
+  }
+  qsort(order, count, sizeof *order, larger_first);
+  for (size_t i = 0; i < count; i++) {
+    tn_lifetime_t *block = &lifetimes[order[i].index];
+    block->offset = gap_for(block, placed, i);
+    if (block->offset + block->size > size) size = block->offset + block->size;
+    placed[i] = block;
+    for (size_t k = i; k > 0 && by_offset(&placed[k - 1], &placed[k]) > 0; k--) {
+      const tn_lifetime_t *swap = placed[k];
+      placed[k] = placed[k - 1], placed[k - 1] = swap;
+    }
+  }
+  *out_size = size;
+  *out_bound = lower_bound(lifetimes, count);
+  tn_release_memory(order);
+  tn_release_memory((void *)placed);
+#ifndef NDEBUG
+  for (size_t i = 0; i < count; i++)
+    for (size_t j = 0; j < i; j++) {
+      const tn_lifetime_t *a = &lifetimes[i], *b = &lifetimes[j];
+      if (meets(a, b) && a->offset < b->offset + b->size && b->offset < a->offset + a->size)
+        return tn_fail(TENON_INTERNAL, "memory plan: blocks %zu and %zu overlap", i, j);
+    }
+#endif
+  return TENON_OK;
+}

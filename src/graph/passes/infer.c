@@ -1,0 +1,116 @@
+/* Symbolic inference over a graph.  Called by the compiler after import and after rewriting.  What cannot be known (a rank
+ * that only run knows) stays unknown; runs infer again with numbers. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dispatch/infer.h"
+#include "graph/passes/pass.h"
+
+static void meta_of(tn_edge_t *edge, tenon_meta_t *meta) {
+  *meta = (tenon_meta_t){.size = sizeof *meta,
+                         .dtype = edge->dtype,
+                         .ndim = edge->ndim,
+                         .device = {1, 0},
+                         .dims = edge->dims,
+                         .strides = edge->strides,
+                         .value = edge->constant,
+                         .values = edge->values,
+                         .value_count = edge->value_count,
+                         .detail = edge->constant ? edge->constant->detail : NULL};
+}
+
+/* Metas of a node's operands in scratch; *out_ready false when a type or rank is not known. */
+static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node, tenon_meta_t ***out_metas,
+                                    bool *out_ready) {
+  const tenon_op_t *op = node->op;
+  tenon_meta_t **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
+  if (!slots) return tn_no_memory("inference", op->input_count * sizeof *slots);
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const tenon_operand_t *operand = &node->operands[i];
+    bool list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+    size_t count = (size_t)operand->count;
+    slots[i] = NULL;
+    if (!count && !list) continue;
+    tenon_meta_t *metas = tn_scratch((count + 1) * sizeof *metas), **items = tn_scratch((count + 1) * sizeof *items);
+    if (!metas || !items) return tn_no_memory("inference", count * sizeof *metas);
+    for (size_t k = 0; k < count; k++) {
+      tn_edge_t *edge = &graph->edges[operand->edges[k]];
+      meta_of(edge, &metas[k]);
+      if (edge->constant && !edge->values) TN_TRY(tn_meta_of_tensor(edge->constant, true, &metas[k]));
+      bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
+      if (deduced && edge->ndim < 0) edge->dims = metas[k].dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+      if (!metas[k].dtype.bits || (metas[k].ndim < 0 && !deduced)) *out_ready = false;
+      if (deduced && !metas[k].dims) return tn_no_memory("inference", 0);
+      items[k] = &metas[k];
+    }
+    slots[i] = metas;
+    if (!list) continue;
+    tenon_meta_t *whole = &metas[count];
+    *whole = (tenon_meta_t){.size = sizeof *whole, .dtype = tenon_dtype(TENON_LIST), .ndim = 1, .count = (uint32_t)count,
+                            .device = {1, 0}, .items = items};
+    slots[i] = whole;
+  }
+  *out_metas = slots;
+  return TENON_OK;
+}
+
+static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_edge_t *edge) {
+  edge->dtype = meta->dtype, edge->ndim = meta->ndim, edge->strides = NULL, edge->values = NULL, edge->value_count = 0;
+  if (meta->ndim < 0) return TENON_OK;
+  size_t size = (size_t)meta->ndim * sizeof *meta->dims;
+  edge->dims = tn_arena_array(&graph->arena, (size_t)meta->ndim + 1, sizeof *edge->dims);
+  if (meta->strided) edge->strides = tn_arena_array(&graph->arena, (size_t)meta->ndim + 1, sizeof *edge->dims);
+  if (!edge->dims || (meta->strided && !edge->strides)) return tn_no_memory("inference", size);
+  memcpy(edge->dims, meta->dims, size);
+  if (meta->strided) memcpy(edge->strides, meta->strides, size);
+  if (!meta->value_count) return TENON_OK;
+  edge->values = tn_arena_array(&graph->arena, meta->value_count, sizeof *edge->values);
+  if (!edge->values) return tn_no_memory("inference", size);
+  memcpy(edge->values, meta->values, meta->value_count * sizeof *edge->values);
+  edge->value_count = meta->value_count;
+  return TENON_OK;
+}
+
+static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
+  const tenon_op_t *op = node->op;
+  tn_inference_t inference = {.extents = graph->extents};
+  tenon_meta_t **inputs = NULL, **outputs = NULL;
+  bool ready = true;
+  TN_TRY(operand_metas(graph, node, &inputs, &ready));
+  if (!ready) return TENON_OK;
+  TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items) return TENON_OK; /* run knows */
+  TN_TRY(tn_infer(&inference, op, node->attrs, NULL, inputs, outputs));
+  int32_t at = 0;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    const tenon_meta_t *meta = outputs[o];
+    uint32_t count = meta->items ? meta->count : 1;
+    for (uint32_t k = 0; k < count && at < node->output_count; k++)
+      TN_TRY(keep(graph, meta->items ? meta->items[k] : meta, &graph->edges[node->outputs[at++]]));
+  }
+  for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++)
+    TN_TRY(keep(graph, inputs[i], &graph->edges[node->outputs[at++]]));
+  for (uint32_t i = 0; i < op->input_count; i++) { /* what infer found out about inputs without a type */
+    if (!inputs[i] || inputs[i]->items || !op->where || !(op->where[i] & TN_INPUT_DEDUCED)) continue;
+    tn_edge_t *edge = &graph->edges[node->operands[i].edges[0]];
+    if (edge->input >= 0 && edge->ndim < 0 && inputs[i]->ndim >= 0) edge->ndim = inputs[i]->ndim;
+  }
+  return TENON_OK;
+}
+
+tenon_status_t tn_node_infer(tenon_graph_t *graph, const tn_node_t *node) {
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = infer_node(graph, node);
+  tn_scratch_reset(mark);
+  return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+}
+
+tenon_status_t tn_pass_infer(tenon_graph_t *graph) {
+  for (size_t i = 0; i < graph->node_count; i++)
+    if (graph->nodes[i].op) TN_TRY(tn_node_infer(graph, &graph->nodes[i]));
+  return TENON_OK;
+}

@@ -1,0 +1,562 @@
+/* Planning one stage of a run: concrete inference of as many steps as possible, then places in memory for what they make.
+ * A stage ends where a shape or a value is needed that only running will tell.  Called by run.c when no plan fits.
+ * Invariant: headers keep their addresses while a plan is in use, so that actions may point to them. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+#include "graph/executable.h"
+
+enum { KNOWN_COUNT = 64 }; /* elements of what is computed while planning */
+
+typedef struct planner_t {
+  tn_run_t *run;
+  tn_stage_t *stage;
+  int32_t index; /* of the stage */
+  int32_t *dense; /* edge -> place of its dense copy, 0: none (place 0 is never a copy) */
+  int32_t edge_count;
+} planner_t;
+
+static tn_place_t *place_of(const planner_t *p, int32_t edge) { return &p->run->places[edge]; }
+
+/* ---- headers ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t header(tn_place_t *place, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                             const int64_t *strides, int32_t room) {
+  if (room < ndim) room = ndim;
+  if (!place->tensor || place->room < room) {
+    tenon_tensor_t *fresh;
+    TN_TRY(tn_tensor_unset(dtype, room, &fresh));
+    if (place->tensor) tenon_tensor_release(&place->tensor->view);
+    place->tensor = (tn_tensor_t *)fresh, place->room = room;
+  }
+  tn_tensor_t *t = place->tensor;
+  tn_storage_release(t->storage);
+  t->storage = NULL;
+  t->view.data = NULL, t->view.dtype = dtype, t->view.ndim = ndim, t->view.detail = NULL;
+  t->view.shape = t->room, t->view.strides = t->room + t->room_ndim;
+  if (ndim && shape) memcpy(t->view.shape, shape, (size_t)ndim * sizeof *shape);
+  if (ndim && strides) memcpy(t->view.strides, strides, (size_t)ndim * sizeof *strides);
+  else if (shape) tn_strides_dense(ndim, shape, t->view.strides);
+  t->view.keys = TN_KEY_CPU | TN_TENSOR_OWNED;
+  if (shape) tn_tensor_mark(&t->view);
+  return TENON_OK;
+}
+
+static tenon_status_t add_placed(planner_t *p, int32_t edge) {
+  tn_stage_t *s = p->stage;
+  if (!tn_grow((void **)&s->edges, &s->placed_capacity, s->placed_count, sizeof *s->edges))
+    return tn_no_memory("a plan", sizeof *s->edges);
+  s->edges[s->placed_count++] = edge;
+  return TENON_OK;
+}
+
+static tenon_status_t begin_place(planner_t *p, int32_t edge, uint8_t where) {
+  tn_place_t *place = place_of(p, edge);
+  place->where = where, place->root = edge, place->delta = 0, place->stage = p->index, place->is_pending = false;
+  place->first = (int32_t)p->stage->action_count, place->last = place->first, place->size = 0, place->bound = NULL;
+  return add_placed(p, edge);
+}
+
+static tenon_status_t add_action(planner_t *p, int32_t step, tn_action_t **out_action) {
+  tn_stage_t *s = p->stage;
+  if (!tn_grow((void **)&s->actions, &s->action_capacity, s->action_count, sizeof *s->actions))
+    return tn_no_memory("a plan", s->action_capacity * sizeof *s->actions);
+  *out_action = &s->actions[s->action_count++];
+  memset(*out_action, 0, sizeof **out_action);
+  (*out_action)->step = step;
+  return TENON_OK;
+}
+
+static void use(planner_t *p, int32_t edge) { /* by the action that is added next, or was just added */
+  tn_place_t *place = place_of(p, edge);
+  int32_t now = (int32_t)p->stage->action_count;
+  for (;;) {
+    if (place->stage == p->index && place->last < now) place->last = now;
+    if (place->root == edge) break;
+    edge = place->root, place = place_of(p, edge);
+  }
+}
+
+/* ---- watching --------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
+  tn_stage_t *s = p->stage;
+  tn_place_t *place = place_of(p, edge);
+  if (place->where == TN_PLACE_CONSTANT || (place->stage == p->index && place->where != TN_PLACE_INPUT)) return TENON_OK;
+  for (size_t i = 0; i < s->watch_count; i++)
+    if (s->watches[i].edge == edge && (!with_values || s->watches[i].values || s->watches[i].size)) return TENON_OK;
+  if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
+    return tn_no_memory("a plan", sizeof *s->watches);
+  const tenon_tensor_t *t = &place->tensor->view;
+  tn_watch_t w = {edge, t->ndim, t->dtype, NULL, NULL, NULL, 0};
+  int64_t *room = tn_arena_array(&s->memory, 2 * (size_t)t->ndim + 1, sizeof *room);
+  if (!room) return tn_no_memory("a plan", 0);
+  w.shape = room, w.strides = room + t->ndim;
+  if (t->ndim) memcpy(w.shape, t->shape, (size_t)t->ndim * sizeof *room), memcpy(w.strides, t->strides, (size_t)t->ndim * sizeof *room);
+  uint64_t bytes;
+  if (with_values && t->data) {
+    bool small = tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) && bytes <= 4096 && !(t->keys & TN_KEY_STRIDED) &&
+                 !tn_dtype_is(t->dtype, TENON_STRING);
+    w.size = small ? bytes : UINT64_MAX;
+    if (small && !(w.values = tn_arena_allocate(&s->memory, (size_t)bytes + 8))) return tn_no_memory("a plan", 0);
+    if (small && bytes) memcpy(w.values, t->data, (size_t)bytes);
+  }
+  s->watches[s->watch_count++] = w;
+  return TENON_OK;
+}
+
+bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage) {
+  for (size_t i = 0; i < stage->watch_count; i++) {
+    const tn_watch_t *w = &stage->watches[i];
+    const tenon_tensor_t *t = &run->places[w->edge].tensor->view;
+    size_t size = (size_t)w->ndim * sizeof *w->shape;
+    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype)) return false;
+    if (size && (memcmp(t->shape, w->shape, size) != 0 || memcmp(t->strides, w->strides, size) != 0)) return false;
+    if (w->size == UINT64_MAX || (w->values && memcmp(t->data, w->values, (size_t)w->size) != 0)) return false;
+  }
+  return true;
+}
+
+/* ---- operands --------------------------------------------------------------------------------------------------- */
+
+static bool is_there(const tn_place_t *place, int32_t stage) { /* readable while planning */
+  return place->where == TN_PLACE_CONSTANT || place->where == TN_PLACE_KNOWN || place->stage != stage ||
+         place->where == TN_PLACE_INPUT;
+}
+
+/* Does the step need something that this stage will only make when it runs? */
+static bool is_blocked(const planner_t *p, const tn_node_t *node) {
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++) {
+      int32_t edge = node->operands[i].edges[k];
+      const tn_place_t *place = place_of(p, edge);
+      if (place->stage != p->index) continue;
+      for (int32_t e = edge;; e = place_of(p, e)->root) {
+        if (place_of(p, e)->is_pending) return true;
+        if (place_of(p, e)->root == e) break;
+      }
+      if (node->op->where && node->op->where[i] & TN_INPUT_KNOWN && !is_there(place, p->index)) return true;
+    }
+  return false;
+}
+
+/* Headers of a step's inputs, in the stage's memory; lists get a header of their own. */
+static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node, tenon_tensor_t ***out_inputs) {
+  tn_arena_t *memory = &p->stage->memory;
+  tenon_tensor_t **inputs = tn_arena_array(memory, node->op->input_count + 1, sizeof *inputs);
+  if (!inputs) return tn_no_memory("a plan", 0);
+  for (uint32_t i = 0; i < node->op->input_count; i++) {
+    const tenon_operand_t *operand = &node->operands[i];
+    if (node->op->schema.inputs[i].kind != TENON_KIND_TENSORS) {
+      inputs[i] = operand->count ? &place_of(p, operand->edges[0])->tensor->view : NULL;
+      continue;
+    }
+    tenon_tensor_t **items = tn_arena_array(memory, (size_t)operand->count + 1, sizeof *items);
+    int64_t *axes = tn_arena_array(memory, 2, sizeof *axes);
+    tenon_tensor_t *list = tn_arena_allocate(memory, sizeof *list);
+    if (!items || !axes || !list) return tn_no_memory("a plan", 0);
+    axes[0] = operand->count, axes[1] = 1;
+    *list = (tenon_tensor_t){items, {1, 0}, 1, tenon_dtype(TENON_LIST), axes, axes + 1, 0, TN_KEY_CPU, NULL};
+    for (int32_t k = 0; k < operand->count; k++) {
+      items[k] = &place_of(p, operand->edges[k])->tensor->view;
+      list->keys |= items[k]->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL);
+    }
+    inputs[i] = list;
+  }
+  *out_inputs = inputs;
+  return TENON_OK;
+}
+
+/* ---- known values ----------------------------------------------------------------------------------------------- */
+
+static tenon_status_t bind_known(planner_t *p, int32_t edge, tenon_tensor_t *tensor) {
+  TN_TRY(begin_place(p, edge, TN_PLACE_KNOWN));
+  tn_place_t *place = place_of(p, edge);
+  TN_TRY(header(place, tensor->dtype, tensor->ndim, tensor->shape, tensor->strides, 0));
+  tn_storage_retain(((tn_tensor_t *)tensor)->storage);
+  place->tensor->storage = ((tn_tensor_t *)tensor)->storage;
+  place->tensor->view.data = tensor->data;
+  return TENON_OK;
+}
+
+/* Is the step worth computing now: pure, on things known for this plan, and small? */
+static bool is_computable(const planner_t *p, const tn_node_t *node, tenon_meta_t *const *outputs) {
+  const tenon_op_t *op = node->op;
+  bool any = false;
+  if (!(op->traits & TENON_PURE) || op->traits & TENON_RANDOM || op->create) return false;
+  for (uint32_t i = 0; i < op->schema.attr_count; i++)
+    if (node->attrs[i].kind == TENON_KIND_GRAPH) return false;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++) {
+      uint8_t where = place_of(p, node->operands[i].edges[k])->where;
+      if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN) return false;
+      any |= where == TN_PLACE_KNOWN;
+    }
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    int64_t count = 1;
+    if (!outputs[o]) continue;
+    if (outputs[o]->items || outputs[o]->ndim < 0) return false;
+    for (int32_t d = 0; d < outputs[o]->ndim; d++)
+      if (!tenon_is_known(outputs[o]->dims[d]) || !tn_mul(count, outputs[o]->dims[d].value, &count)) return false;
+    if (count > KNOWN_COUNT) return false;
+  }
+  return any;
+}
+
+static tenon_status_t compute(planner_t *p, const tn_step_t *step, tenon_tensor_t *const *inputs) {
+  const tn_node_t *node = step->node;
+  tenon_tensor_t **outputs = tn_scratch((node->op->output_count + 1) * sizeof *outputs);
+  if (!outputs) return tn_no_memory("a plan", 0);
+  memset(outputs, 0, node->op->output_count * sizeof *outputs);
+  tenon_status_t status = tn_call(node->op, node->attrs, inputs, outputs, step->wanted, NULL);
+  for (uint32_t o = 0; o < node->op->output_count && status == TENON_OK; o++)
+    if (outputs[o]) status = bind_known(p, node->outputs[o], outputs[o]);
+  for (uint32_t o = 0; o < node->op->output_count; o++) tenon_tensor_release(outputs[o]);
+  return status;
+}
+
+/* Results whose values infer stated (shape, size). */
+static tenon_status_t state_values(planner_t *p, const tn_node_t *node, tenon_meta_t *const *outputs, bool *out_all) {
+  *out_all = node->op->output_count > 0 && node->op->traits & TENON_PURE;
+  for (uint32_t o = 0; o < node->op->output_count && *out_all; o++) {
+    const tenon_meta_t *m = outputs[o];
+    if (!m) continue;
+    *out_all = m->value_count > 0 && !m->items && m->ndim >= 0 && m->ndim <= 1 && tn_dtype_is(m->dtype, TENON_I64);
+    for (uint32_t i = 0; i < m->value_count && *out_all; i++)
+      *out_all = tenon_is_known(m->values[i]) && m->values[i].value != TENON_DIM_LEAST;
+  }
+  for (uint32_t o = 0; o < node->op->output_count && *out_all; o++) {
+    const tenon_meta_t *m = outputs[o];
+    if (!m) continue;
+    int64_t shape[1] = {m->value_count};
+    tenon_tensor_t *tensor;
+    TN_TRY(tenon_tensor_create(m->dtype, m->ndim, shape, &tensor));
+    memcpy(tensor->data, m->values, m->value_count * sizeof(int64_t));
+    tenon_status_t status = bind_known(p, node->outputs[o], tensor);
+    tenon_tensor_release(tensor);
+    TN_TRY(status);
+  }
+  return TENON_OK;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+static bool is_output(const planner_t *p, int32_t edge) {
+  return edge < p->edge_count && p->run->executable->last_use[edge] == INT32_MAX;
+}
+
+static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn_inference_t *inference,
+                                   const tenon_meta_t *meta, bool may_stride, int32_t edge) {
+  int64_t shape[TENON_RANK_MAX];
+  bool pending = false, bounded = meta->ndim >= 0;
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    pending |= !tenon_is_known(meta->dims[d]);
+    shape[d] = tn_extent_bound(inference, meta->dims[d]);
+    bounded &= shape[d] >= 0;
+  }
+  if (!bounded || (pending && tn_dtype_is(meta->dtype, TENON_STRING))) {
+    TN_TRY(begin_place(p, edge, TN_PLACE_OWN));
+    tn_place_t *place = place_of(p, edge);
+    TN_TRY(header(place, meta->dtype, 0, NULL, NULL, meta->ndim < 0 ? TENON_RANK_MAX : meta->ndim));
+    place->is_pending = true;
+    return TENON_OK;
+  }
+  const int64_t *strides = meta->strided && (may_stride || meta->alias) ? (const int64_t *)(const void *)meta->strides : NULL;
+  if (meta->alias && node->op->kernels == NULL) {
+    const tenon_operand_t *operand = &node->operands[meta->alias - 1];
+    TN_TRY(begin_place(p, edge, TN_PLACE_VIEW));
+    tn_place_t *place = place_of(p, edge);
+    place->root = operand->edges[0];
+    place->delta = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes) / 8;
+    return header(place, meta->dtype, meta->ndim, shape, strides, 0);
+  }
+  bool strings = tn_dtype_is(meta->dtype, TENON_STRING);
+  TN_TRY(begin_place(p, edge, strings ? TN_PLACE_OWN : is_output(p, edge) && !strides && !pending ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
+  tn_place_t *place = place_of(p, edge);
+  TN_TRY(header(place, meta->dtype, meta->ndim, shape, strides, 0));
+  int64_t count = tn_shape_count(meta->ndim, shape);
+  if (count < 0 || !tn_dtype_bytes(meta->dtype, count, &place->size) || place->size > (uint64_t)1 << 48) {
+    char text[160];
+    return tn_fail(TENON_INVALID, "a result of shape %s is too large", tn_shape_print(meta->ndim, shape, text, sizeof text));
+  }
+  place->is_pending = pending;
+  if (!pending && !strings) return TENON_OK;
+  place->bound = tn_arena_array(&p->stage->memory, (size_t)meta->ndim + 1, sizeof *place->bound);
+  if (!place->bound) return tn_no_memory("a plan", 0);
+  if (meta->ndim) memcpy(place->bound, shape, (size_t)meta->ndim * sizeof *shape);
+  return TENON_OK;
+}
+
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t add_copy(planner_t *p, int32_t step, int32_t from, int32_t to) {
+  tn_action_t *action;
+  use(p, from), use(p, to);
+  TN_TRY(add_action(p, step, &action));
+  action->inputs = tn_arena_array(&p->stage->memory, 2, sizeof *action->inputs);
+  if (!action->inputs) return tn_no_memory("a plan", 0);
+  action->outputs = action->inputs + 1;
+  action->inputs[0] = &place_of(p, from)->tensor->view, action->outputs[0] = &place_of(p, to)->tensor->view;
+  return TENON_OK;
+}
+
+/* The place of a dense copy of an edge, made once in a stage. */
+static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge, int32_t *out_place) {
+  tn_run_t *run = p->run;
+  if (p->dense[edge]) return *out_place = p->dense[edge], TENON_OK;
+  if (run->place_count >= INT32_MAX ||
+      !tn_grow((void **)&run->places, &run->place_capacity, run->place_count, sizeof *run->places))
+    return tn_no_memory("a plan", 0);
+  int32_t extra = (int32_t)run->place_count++;
+  run->places[extra] = (tn_place_t){.stage = -1};
+  const tenon_tensor_t *t = &place_of(p, edge)->tensor->view;
+  bool strings = tn_dtype_is(t->dtype, TENON_STRING);
+  TN_TRY(begin_place(p, extra, strings ? TN_PLACE_OWN : TN_PLACE_ARENA));
+  tn_place_t *place = place_of(p, extra);
+  TN_TRY(header(place, t->dtype, t->ndim, t->shape, NULL, 0));
+  if (strings && !(place->bound = tn_arena_array(&p->stage->memory, (size_t)t->ndim + 1, sizeof *place->bound)))
+    return tn_no_memory("a plan", 0);
+  if (strings && t->ndim) memcpy(place->bound, t->shape, (size_t)t->ndim * sizeof *t->shape);
+  if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size)) return tn_fail(TENON_INVALID, "a copy is too large");
+  TN_TRY(add_copy(p, step, edge, extra));
+  *out_place = p->dense[edge] = extra;
+  return TENON_OK;
+}
+
+/* Inputs of a kernel that wants dense ones are replaced by dense copies. */
+static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, tenon_tensor_t **inputs) {
+  for (uint32_t i = 0; i < node->op->input_count; i++) {
+    const tenon_operand_t *operand = &node->operands[i];
+    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED)) continue;
+    bool list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+    for (int32_t k = 0; k < operand->count; k++) {
+      int32_t copy = 0;
+      if (!(place_of(p, operand->edges[k])->tensor->view.keys & TN_KEY_STRIDED)) continue;
+      TN_TRY(dense_copy(p, s, operand->edges[k], &copy));
+      if (list) ((tenon_tensor_t **)inputs[i]->data)[k] = &place_of(p, copy)->tensor->view;
+      else inputs[i] = &place_of(p, copy)->tensor->view;
+      use(p, copy);
+    }
+    if (list) inputs[i]->keys &= ~TN_KEY_STRIDED;
+  }
+  return TENON_OK;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
+
+/* A written input: its result begins as a copy of it, and the kernel writes to the result. */
+static tenon_status_t place_written(planner_t *p, int32_t s, const tn_node_t *node, int32_t input, int32_t edge,
+                                    tenon_tensor_t **inputs) {
+  int32_t from = node->operands[input].edges[0];
+  const tenon_tensor_t *t = &place_of(p, from)->tensor->view;
+  TN_TRY(begin_place(p, edge, is_output(p, edge) ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
+  tn_place_t *place = place_of(p, edge);
+  TN_TRY(header(place, t->dtype, t->ndim, t->shape, NULL, 0));
+  if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size)) return tn_fail(TENON_INVALID, "a copy is too large");
+  TN_TRY(add_copy(p, s, from, edge));
+  inputs[input] = &place_of(p, edge)->tensor->view;
+  return TENON_OK;
+}
+
+static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *step, const tn_inference_t *inference,
+                                   tenon_meta_t *const *metas, const tn_kernel_t *kernel, tenon_tensor_t **inputs,
+                                   tenon_tensor_t **outputs) {
+  const tn_node_t *node = step->node;
+  bool may_stride = !kernel || kernel->kind == TN_KERNEL_LOOP || kernel->words.flags & TN_KERNEL_STRIDED;
+  int32_t at = 0;
+  for (uint32_t o = 0; o < node->op->output_count; o++) {
+    const tenon_meta_t *meta = metas[o];
+    int32_t same = tn_op_result_input(node->op, o);
+    outputs[o] = NULL;
+    if (!meta) {
+      at++;
+      continue;
+    }
+    if (!meta->items) {
+      int32_t edge = node->outputs[at++];
+      if (same >= 0) TN_TRY(place_written(p, s, node, same, edge, inputs));
+      else TN_TRY(place_result(p, node, inference, meta, may_stride, edge));
+      outputs[o] = &place_of(p, edge)->tensor->view;
+      continue;
+    }
+    int32_t rest = (int32_t)(node->op->output_count - o - 1), count = node->output_count - at - rest;
+    if (count != (int32_t)meta->count)
+      return tn_fail(TENON_INVALID, "it has %u results %s, but the graph takes %d", meta->count, node->op->schema.outputs[o].name, (int)count);
+    tenon_tensor_t **items = tn_arena_array(&p->stage->memory, (size_t)count + 1, sizeof *items);
+    int64_t *axes = tn_arena_array(&p->stage->memory, 2, sizeof *axes);
+    tenon_tensor_t *list = tn_arena_allocate(&p->stage->memory, sizeof *list);
+    if (!items || !axes || !list) return tn_no_memory("a plan", 0);
+    for (int32_t k = 0; k < count; k++) {
+      int32_t edge = node->outputs[at++];
+      TN_TRY(place_result(p, node, inference, meta->items[k], may_stride, edge));
+      items[k] = &place_of(p, edge)->tensor->view;
+    }
+    axes[0] = count, axes[1] = 1;
+    *list = (tenon_tensor_t){items, {1, 0}, 1, tenon_dtype(TENON_LIST), axes, axes + 1, 0, TN_KEY_CPU, NULL};
+    outputs[o] = list;
+  }
+  for (int32_t k = 0, i; (i = tn_op_written(node->op, k)) >= 0 && at < node->output_count; k++)
+    TN_TRY(place_written(p, s, node, i, node->outputs[at++], inputs));
+  return TENON_OK;
+}
+
+static tenon_status_t plan_step(planner_t *p, int32_t s) {
+  tn_step_t *step = &p->run->executable->steps[s];
+  const tn_node_t *node = step->node;
+  const tenon_op_t *op = node->op;
+  tenon_tensor_t **inputs = NULL;
+  tenon_meta_t **in, **out;
+  tn_inference_t inference = {0};
+  TN_TRY(gather_inputs(p, node, &inputs));
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      TN_TRY(watch(p, node->operands[i].edges[k], op->where && op->where[i] & TN_INPUT_KNOWN));
+  TN_TRY(tn_metas_of_inputs(op, inputs, &in));
+  for (uint32_t i = 0; i < op->input_count; i++) /* values of this stage's edges are not there yet; others may be read */
+    if (in[i] && !in[i]->items && !(op->where && op->where[i] & TN_INPUT_KNOWN)) {
+      uint8_t where = place_of(p, node->operands[i].edges[0])->where;
+      if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN) in[i]->values = NULL, in[i]->value_count = 0, in[i]->value = NULL;
+    }
+  TN_TRY(tn_metas_of_results(op, node->attrs, step->wanted, &out));
+  TN_TRY(tn_infer(&inference, op, node->attrs, step->state, in, out));
+  bool all_known;
+  TN_TRY(state_values(p, node, out, &all_known));
+  if (all_known) return TENON_OK;
+  if (is_computable(p, node, out)) return compute(p, step, inputs);
+  const tn_kernel_t *kernel = op->kernels ? tn_op_kernel(op, inputs) : NULL;
+  if (op->kernels && !kernel) return tn_op_missing(op, 0, inputs);
+  bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
+  if (!kernel) { /* a view; an input that must be row-major and is not gets a copy first */
+    for (uint32_t i = 0; i < op->input_count; i++)
+      if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED)) wants_dense = true;
+  }
+  if (wants_dense) TN_TRY(densify(p, s, node, inputs));
+  tenon_tensor_t **outputs = tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);
+  if (!outputs) return tn_no_memory("a plan", 0);
+  TN_TRY(plan_outputs(p, s, step, &inference, out, kernel, inputs, outputs));
+  if (!kernel) {
+    for (int32_t o = 0; o < node->output_count; o++) { /* of the copy, where one was made */
+      tn_place_t *place = place_of(p, node->outputs[o]);
+      if (place->where == TN_PLACE_VIEW && wants_dense && p->dense[place->root]) place->root = p->dense[place->root];
+    }
+    return TENON_OK;
+  }
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++) use(p, node->operands[i].edges[k]);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (int32_t k = 0; wants_dense && k < node->operands[i].count; k++)
+      if (p->dense[node->operands[i].edges[k]]) use(p, p->dense[node->operands[i].edges[k]]);
+  int32_t now = (int32_t)p->stage->action_count;
+  for (int32_t o = 0; o < node->output_count; o++) {
+    tn_place_t *place = place_of(p, node->outputs[o]);
+    if (place->stage == p->index && place->last < now) place->last = now;
+  }
+  tn_action_t *action;
+  TN_TRY(add_action(p, s, &action));
+  action->kernel = kernel, action->inputs = inputs, action->outputs = outputs;
+  action->workspace_size = (uint64_t)inference.infer.workspace.value;
+  action->draws = inference.infer.draws.value;
+  for (int32_t o = 0; o < node->output_count && op->traits & TENON_RANDOM; o++) {
+    const tenon_tensor_t *t = &place_of(p, node->outputs[o])->tensor->view;
+    if (place_of(p, node->outputs[o])->stage == p->index && tenon_count(t) > action->draws) action->draws = tenon_count(t);
+  }
+  action->frame.kernel = kernel;
+  action->frame.call = (tenon_call_t){.size = sizeof(tenon_call_t), .phase = TENON_PHASE_RUN, .host = &tn_host, .op = op,
+                                      .attrs = node->attrs, .context = kernel->context, .state = step->state,
+                                      .inputs = inputs, .outputs = outputs,
+                                      .plan = step->prepared == kernel ? step->plan : NULL, .uses = op->uses};
+  return TENON_OK;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t place_in_memory(planner_t *p) {
+  tn_stage_t *s = p->stage;
+  size_t most = s->placed_count + s->action_count, count = 0;
+  tn_lifetime_t *lifetimes = tn_allocate((most + 1) * sizeof *lifetimes);
+  uint64_t **slots = tn_allocate((most + 1) * sizeof *slots);
+  tenon_status_t status = lifetimes && slots ? TENON_OK : tn_no_memory("a memory plan", most);
+  for (size_t i = 0; i < s->placed_count && status == TENON_OK; i++) { /* what views keep alive */
+    const tn_place_t *view = place_of(p, s->edges[i]);
+    bool beyond = s->edges[i] < p->edge_count && p->run->executable->last_use[s->edges[i]] >= s->end;
+    int32_t last = beyond ? INT32_MAX : view->last;
+    for (int32_t e = s->edges[i];; e = place_of(p, e)->root) {
+      tn_place_t *place = place_of(p, e);
+      if (place->stage == p->index && place->last < last) place->last = last;
+      if (place->root == e) break;
+    }
+  }
+  for (size_t i = 0; i < s->placed_count && status == TENON_OK; i++) {
+    tn_place_t *place = place_of(p, s->edges[i]);
+    if (place->where != TN_PLACE_ARENA) continue;
+    slots[count] = &place->offset;
+    lifetimes[count++] = (tn_lifetime_t){place->size ? place->size : 1, 0, place->first, place->last};
+  }
+  for (size_t i = 0; i < s->action_count && status == TENON_OK; i++) {
+    if (!s->actions[i].workspace_size) continue;
+    slots[count] = &s->actions[i].workspace_offset;
+    lifetimes[count++] = (tn_lifetime_t){s->actions[i].workspace_size, 0, (int32_t)i, (int32_t)i};
+  }
+  if (status == TENON_OK) status = tn_memory_plan(lifetimes, count, &s->arena_size, &s->arena_bound);
+  for (size_t i = 0; i < count && status == TENON_OK; i++) *slots[i] = lifetimes[i].offset;
+  tn_release_memory(lifetimes);
+  tn_release_memory(slots);
+  if (status != TENON_OK) return status;
+  s->arena = s->arena_size ? tn_allocate_aligned((size_t)s->arena_size) : NULL;
+  if (s->arena_size && !s->arena) return tn_no_memory("the values of a run", (size_t)s->arena_size);
+  for (size_t i = 0; i < s->action_count; i++)
+    if (s->actions[i].workspace_size) s->actions[i].frame.call.workspace = (char *)s->arena + s->actions[i].workspace_offset;
+  return TENON_OK;
+}
+
+void tn_stages_drop(tn_run_t *run, size_t index) {
+  while (run->stage_count > index) {
+    tn_stage_t *s = &run->stages[--run->stage_count];
+    for (size_t i = 0; i < s->placed_count; i++) {
+      tn_place_t *place = &run->places[s->edges[i]];
+      place->stage = -1, place->where = TN_PLACE_NONE, place->bound = NULL;
+      if (place->tensor) tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL;
+    }
+    tn_release_memory(s->actions);
+    tn_release_memory(s->watches);
+    tn_release_memory(s->edges);
+    tn_release_aligned(s->arena);
+    tn_arena_clear(&s->memory);
+  }
+  while (run->place_count > run->executable->graph->edge_count) { /* dense copies of the stages that went */
+    tn_place_t *place = &run->places[run->place_count - 1];
+    if (place->stage >= 0) break;
+    if (place->tensor) tenon_tensor_release(&place->tensor->view);
+    run->place_count--;
+  }
+}
+
+tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
+  if (!tn_grow((void **)&run->stages, &run->stage_capacity, run->stage_count, sizeof *run->stages))
+    return tn_no_memory("a plan", sizeof *run->stages);
+  tn_stage_t *stage = &run->stages[run->stage_count++];
+  *stage = (tn_stage_t){.begin = begin, .end = begin};
+  planner_t p = {run, stage, (int32_t)run->stage_count - 1, NULL, (int32_t)run->executable->graph->edge_count};
+  int32_t count = (int32_t)run->executable->graph->node_count;
+  tenon_status_t status = TENON_OK;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  if (!(p.dense = tn_allocate_zero((size_t)p.edge_count + 1, sizeof *p.dense))) status = tn_no_memory("a plan", 0);
+  for (int32_t s = begin; s < count && status == TENON_OK; s++) {
+    const tn_node_t *node = run->executable->steps[s].node;
+    if (is_blocked(&p, node)) break;
+    tn_scratch_mark_t inner = tn_scratch_mark();
+    status = plan_step(&p, s);
+    tn_scratch_reset(inner);
+    if (status != TENON_OK) status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+    stage->end = s + 1;
+  }
+  if (status == TENON_OK) status = place_in_memory(&p);
+  tn_release_memory(p.dense);
+  tn_scratch_reset(mark);
+  if (status != TENON_OK) tn_stages_drop(run, run->stage_count - 1);
+  return status;
+}

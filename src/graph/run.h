@@ -1,0 +1,7 @@
+/* What the graph layer gives to the process: how kernels evaluate subgraphs. */
+#ifndef TN_GRAPH_RUN_H
+#define TN_GRAPH_RUN_H
+
+void tn_graph_start(void);
+
+#endif

@@ -1,0 +1,475 @@
+/* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom domain), its outputs.
+ * Called by import.c for each node in order.  Invariant: every call goes through tn_lower_call, which keeps track of dtypes
+ * and of values that come from unsupported operators. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/convert.h"
+#include "core/dtype.h"
+#include "dispatch/op.h"
+#include "import/onnx/lower.h"
+
+/* ---- failures --------------------------------------------------------------------------------------------------- */
+
+void tn_lower_fail(tn_lower_t *lower, const char *format, ...) {
+  va_list arguments;
+  if (lower->status != TENON_OK) return;
+  va_start(arguments, format);
+  lower->status = tn_fail_list(TENON_INVALID, format, arguments);
+  va_end(arguments);
+}
+
+static bool failed(tn_lower_t *lower, tenon_status_t status) {
+  if (lower->status == TENON_OK) lower->status = status;
+  return lower->status != TENON_OK;
+}
+
+static tn_ref_t *missing_edge(tn_lower_t *lower) {
+  tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, "");
+  if (edge) edge->is_missing = true;
+  else (void)failed(lower, TENON_MEMORY);
+  return edge;
+}
+
+void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
+  char reason[400];
+  tn_import_t *import = lower->import;
+  tn_missing_t **place = &import->missing;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  lower->is_missing = true;
+  for (; *place; place = &(*place)->next)
+    if (strcmp((*place)->type, lower->node->type) == 0 && strcmp((*place)->domain, lower->node->domain) == 0 &&
+        (*place)->version == lower->version && strcmp((*place)->reason, reason) == 0) {
+      (*place)->count++;
+      return;
+    }
+  tn_missing_t *missing = tn_arena_allocate(&import->arena, sizeof *missing);
+  const char *text = tn_arena_text(&import->arena, reason, strlen(reason));
+  if (!missing || !text) {
+    (void)failed(lower, tn_no_memory("a message", sizeof *missing));
+    return;
+  }
+  *missing = (tn_missing_t){NULL, lower->node->type, lower->node->domain, lower->name, text, lower->version, 1};
+  *place = missing;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
+
+const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name) {
+  const tenon_op_t *op = NULL;
+  if (lower->is_missing || lower->status != TENON_OK) return NULL;
+  tenon_status_t status = tenon_op_find(name, &op);
+  if (status == TENON_OK) return op;
+  if (status != TENON_NOT_FOUND) (void)failed(lower, status);
+  else tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
+  return NULL;
+}
+
+static tenon_dtype_t operand_dtype(const tn_operand_t *operand) {
+  for (int32_t i = 0; i < operand->count; i++)
+    if (operand->edges[i]->dtype.bits) return operand->edges[i]->dtype;
+  return (tenon_dtype_t){0, 0, 0};
+}
+
+/* The dtype of a result, as far as the operator's type rules say; infer says the rest later. */
+static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result, const tenon_value_t *values,
+                                  const tn_operand_t *operands, int32_t operand_count) {
+  const tn_type_source_t *source = &op->types.outputs[result];
+  tenon_dtype_t dtype = {0, 0, 0};
+  if (source->kind == TN_TYPE_FIXED) return source->fixed;
+  if (source->kind == TN_TYPE_ATTR && values[source->index].kind == TENON_KIND_DTYPE)
+    return values[source->index].as.dtype;
+  for (int32_t i = 0; source->kind == TN_TYPE_VARIABLE && i < operand_count && !dtype.bits; i++)
+    if (op->types.inputs[i].kind == TN_TYPE_VARIABLE && op->types.inputs[i].index == source->index)
+      dtype = operand_dtype(&operands[i]);
+  for (uint32_t i = 0; source->kind == TN_TYPE_OPEN && i < op->schema.attr_count && !dtype.bits; i++) {
+    if (values[i].kind == TENON_KIND_DTYPE) dtype = values[i].as.dtype;
+    if (values[i].kind == TENON_KIND_TENSOR && values[i].as.tensor) dtype = values[i].as.tensor->dtype;
+  }
+  return dtype;
+}
+
+static int32_t result_count(const tenon_op_t *op, uint32_t result, const tenon_value_t *values) {
+  const tn_argument_t *argument = &op->schema.outputs[result];
+  if (argument->kind != TENON_KIND_TENSORS) return 1;
+  if (argument->count >= 0) return argument->count;
+  int64_t count = argument->count_attr >= 0 ? values[argument->count_attr].as.i : -1;
+  return count < 0 || count > 1 << 20 ? -1 : (int32_t)count;
+}
+
+/* Ids in the builder of all operands; false: one is missing. */
+static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operand_t *operands, int32_t operand_count,
+                        tenon_operand_t *out_operands) {
+  for (int32_t i = 0; i < operand_count; i++) {
+    tenon_edge_t *ids = tn_arena_array(&lower->import->arena, (size_t)operands[i].count + 1, sizeof *ids);
+    if (!ids) return !failed(lower, tn_no_memory("a node", 0));
+    if (operands[i].count > 1 && op->schema.inputs[i].kind != TENON_KIND_TENSORS) {
+      tn_lower_fail(lower, "%s takes one tensor as `%s`, found %d", op->name, op->schema.inputs[i].name,
+                    (int)operands[i].count);
+      return false;
+    }
+    for (int32_t j = 0; j < operands[i].count; j++) {
+      tn_ref_t *edge = operands[i].edges[j];
+      if (failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) || edge->is_missing) return false;
+      ids[j] = edge->id;
+    }
+    out_operands[i] = (tenon_operand_t){operands[i].count, ids};
+  }
+  return true;
+}
+
+tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const tn_operand_t *operands,
+                          int32_t operand_count, int32_t *out_count) {
+  tn_arena_t *arena = &lower->import->arena;
+  const tenon_value_t *values = NULL;
+  int32_t total = 0;
+  *out_count = 0;
+  if (lower->is_missing || lower->status != TENON_OK || failed(lower, tenon_attrs_values(attrs, &values))) return NULL;
+  if (operand_count > (int32_t)op->schema.input_count) {
+    tn_lower_fail(lower, "%s takes %u inputs, found %d", op->name, op->schema.input_count, (int)operand_count);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < op->schema.output_count; i++) {
+    int32_t count = result_count(op, i, values);
+    if (count < 0) tn_lower_fail(lower, "%s does not say how many results it has", op->name);
+    total += count;
+  }
+  tenon_operand_t *ids = tn_arena_array(arena, op->schema.input_count + 1, sizeof *ids);
+  tenon_edge_t *results = tn_arena_array(arena, (size_t)total + 1, sizeof *results);
+  tn_ref_t **edges = tn_arena_array(arena, (size_t)total + 1, sizeof *edges);
+  if (!ids || !results || !edges) (void)failed(lower, tn_no_memory("a node", 0));
+  if (lower->status != TENON_OK) return NULL;
+  bool is_whole = operand_ids(lower, op, operands, operand_count, ids);
+  if (lower->status != TENON_OK) return NULL;
+  if (is_whole && failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op, values, ids, results,
+                                                   total)))
+    return NULL;
+  for (uint32_t i = 0; i < op->schema.output_count; i++)
+    for (int32_t j = 0, n = result_count(op, i, values); j < n; j++) {
+      tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
+      if (!edge) return failed(lower, TENON_MEMORY), NULL;
+      edge->is_missing = !is_whole, edge->id = results[*out_count];
+      edge->dtype = result_dtype(op, i, values, operands, operand_count);
+      edges[(*out_count)++] = edge;
+    }
+  return edges;
+}
+
+/* ---- constants -------------------------------------------------------------------------------------------------- */
+
+tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor) {
+  tn_ref_t *edge = NULL;
+  (void)failed(lower, tn_ref_constant(lower->import, lower->scope->site, lower->name, tensor, &edge));
+  return edge;
+}
+
+tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count) {
+  tenon_tensor_t *tensor;
+  int64_t extent = (int64_t)count;
+  if (lower->status != TENON_OK || failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
+    return NULL;
+  if (count) memcpy(tensor->data, values, count * sizeof *values);
+  return tn_lower_tensor(lower, tensor);
+}
+
+tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) {
+  tenon_tensor_t *tensor;
+  uint64_t number = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+  float narrow = (float)value;
+  if (lower->status != TENON_OK) return NULL;
+  if (dtype.bits % 8 || dtype.bits > 64 || dtype.code > 14 || tenon_dtype_id(dtype) == TENON_C64)
+    return tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype)), NULL;
+  if (failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
+  if (tenon_dtype_id(dtype) == TENON_BOOL) number = value != 0;
+  if (dtype.code <= 1 || dtype.code == 6) memcpy(tensor->data, &number, dtype.bits / 8u);
+  else if (tenon_dtype_id(dtype) == TENON_F64) memcpy(tensor->data, &value, sizeof value);
+  else if (tenon_dtype_id(dtype) == TENON_F32) memcpy(tensor->data, &narrow, sizeof narrow);
+  else tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
+  return tn_lower_tensor(lower, tensor);
+}
+
+bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity, int32_t *out_count) {
+  const tenon_tensor_t *tensor = NULL;
+  if (!edge || edge->is_missing || lower->status != TENON_OK || failed(lower, tn_ref_value(lower->import, edge, &tensor)) || !tensor)
+    return false;
+  int64_t count = tenon_count(tensor);
+  if (count > capacity) return false;
+  for (int64_t i = 0; i < count; i++) {
+    switch (tenon_dtype_id(tensor->dtype)) {
+    case TENON_I64: out_values[i] = ((const int64_t *)tensor->data)[i]; break;
+    case TENON_I32: out_values[i] = ((const int32_t *)tensor->data)[i]; break;
+    case TENON_BOOL: out_values[i] = ((const uint8_t *)tensor->data)[i]; break;
+    default: return false;
+    }
+  }
+  *out_count = (int32_t)count;
+  return true;
+}
+
+int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
+  if (lower->status != TENON_OK || !edge || edge->is_missing) return 0;
+  if (edge->ndim < 0)
+    tn_lower_fail(lower, "the rank of '%.200s' must be known for this operator: add value_info to the model, as ONNX's "
+                  "shape inference does", edge->name);
+  return edge->ndim;
+}
+
+tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge) {
+  if (lower->status != TENON_OK || !edge || edge->is_missing) return tenon_dtype(TENON_F32);
+  if (!edge->dtype.bits)
+    tn_lower_fail(lower, "the element type of '%.200s' must be known for this operator: add value_info to the model, "
+                  "as ONNX's shape inference does", edge->name);
+  return edge->dtype;
+}
+
+/* ---- functions of the model ------------------------------------------------------------------------------------- */
+
+static const char *standard_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+
+static const tn_onnx_function_t *find_function(tn_lower_t *lower) {
+  tn_text_t key = {0};
+  if (!lower->import->model.functions.count) return NULL;
+  tn_text_add(&key, "%s\n%s\n%s", lower->node->domain, lower->node->type, lower->node->overload);
+  const tn_onnx_function_t *function = tn_map_get(&lower->import->functions, tn_text_get(&key), key.size);
+  tn_text_clear(&key);
+  return function;
+}
+
+/* Attributes that the body may refer to: the node's, and defaults of those that it does not set. */
+static void function_parameters(tn_lower_t *lower, const tn_onnx_function_t *function, tn_attrs_list_t *out_list) {
+  tn_attrs_list_t defaults = {NULL, 0};
+  if (failed(lower, tn_attrs_resolve(lower->import, lower->scope, function->attributes.items,
+                                     function->attributes.count, &defaults)))
+    return;
+  out_list->items = tn_arena_array(&lower->import->arena, lower->attrs.count + defaults.count + 1,
+                                   sizeof *out_list->items);
+  if (!out_list->items) {
+    (void)failed(lower, tn_no_memory("attributes of a function", 0));
+    return;
+  }
+  for (size_t i = 0; i < function->attribute_names.count; i++)
+    (void)tn_lower_attr(lower, function->attribute_names.items[i]); /* notes that it is known */
+  for (size_t i = 0; i < defaults.count; i++)
+    if (!tn_lower_attr(lower, defaults.items[i].name)) out_list->items[out_list->count++] = defaults.items[i];
+  for (size_t i = 0; i < lower->attrs.count; i++) out_list->items[out_list->count++] = lower->attrs.items[i];
+}
+
+static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const tn_onnx_function_t *function) {
+  for (size_t i = 0; i < function->inputs.count; i++) {
+    tn_ref_t *edge = i < (size_t)lower->input_count ? lower->inputs[i] : NULL;
+    if (!edge) {
+      edge = tn_ref_new(lower->import, inner->site, function->inputs.items[i]);
+      if (!edge) return TENON_MEMORY;
+      edge->is_absent = true;
+    }
+    TN_TRY(tn_scope_define(lower->import, inner, function->inputs.items[i], edge));
+  }
+  TN_TRY(tn_scope_hints(lower->import, inner, function->values.items, function->values.count));
+  TN_TRY(tn_import_nodes(lower->import, inner, function->nodes.items, function->nodes.count));
+  for (size_t i = 0; i < (size_t)lower->output_count; i++) {
+    tn_ref_t *edge;
+    TN_TRY(tn_scope_find(lower->import, inner, function->outputs.items[i], &edge));
+    if (!edge) return tn_fail(TENON_INVALID, "the function's output '%.200s' is not defined in it",
+                              function->outputs.items[i]);
+    lower->outputs[i] = edge->is_absent ? NULL : edge;
+  }
+  return TENON_OK;
+}
+
+static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *function) {
+  tn_attrs_list_t parameters = {NULL, 0};
+  tn_text_t prefix = {0};
+  if ((size_t)lower->input_count > function->inputs.count || (size_t)lower->output_count > function->outputs.count) {
+    tn_lower_fail(lower, "function '%.200s' has %zu inputs and %zu outputs, the node %d and %d", function->name,
+                  function->inputs.count, function->outputs.count, (int)lower->input_count, (int)lower->output_count);
+    return;
+  }
+  function_parameters(lower, function, &parameters);
+  tn_text_add(&prefix, "%s/", lower->name);
+  const char *text = tn_arena_text(&lower->import->arena, tn_text_get(&prefix), prefix.size);
+  tn_text_clear(&prefix);
+  if (!text) (void)failed(lower, tn_no_memory("a name", 0));
+  if (lower->status != TENON_OK) return;
+  const tn_onnx_opsets_t *opsets = function->opsets.count ? &function->opsets : &lower->import->model.opsets;
+  tn_scope_t inner = {NULL, lower->scope->site, {0}, {0}, opsets, &parameters, text, lower->scope->depth + 1};
+  (void)failed(lower, bind_function(lower, &inner, function));
+  tn_scope_clear(&inner);
+}
+
+/* ---- operators of custom domains -------------------------------------------------------------------------------- */
+
+/* "com.acme" and "Foo" are com_acme::Foo, as names of the contract have no dots. */
+static const tenon_op_t *custom_op(tn_lower_t *lower) {
+  char name[300];
+  const tenon_op_t *op = NULL;
+  const tn_onnx_node_t *node = lower->node;
+  int size = snprintf(name, sizeof name, "%.100s::%.150s%s%.40s", node->domain, node->type, *node->overload ? "." : "",
+                      node->overload);
+  for (size_t i = 0; node->domain[i] && i < (size_t)size && name[i] != ':'; i++)
+    if (!tn_is_name("x", 1) || !tn_is_name((char[]){'x', name[i]}, 2)) name[i] = '_';
+  if (tenon_op_find(name, &op) != TENON_OK)
+    tn_lower_missing(lower, "no operator %s is loaded; load its library first (--ops LIB)", name);
+  return op;
+}
+
+/* The node's inputs in the order of the schema's; a list takes what the arguments after it do not need. */
+static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
+  int32_t schema_count = (int32_t)op->schema.input_count, next = 0;
+  tn_operand_t *operands = tn_arena_array(&lower->import->arena, (size_t)schema_count + 1, sizeof *operands);
+  if (!operands) return failed(lower, tn_no_memory("a node", 0)), NULL;
+  for (int32_t i = 0; i < schema_count; i++) {
+    bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+    int32_t left = lower->input_count - next, count = left > 0;
+    if (is_list) count = left - (schema_count - 1 - i) > 0 ? left - (schema_count - 1 - i) : 0;
+    if (count && !is_list && !lower->inputs[next]) next++, count = 0;
+    for (int32_t j = 0; is_list && j < count; j++)
+      if (!lower->inputs[next + j])
+        tn_lower_fail(lower, "input %d is absent, in the list `%s` of %s", next + j, op->schema.inputs[i].name, op->name);
+    operands[i] = (tn_operand_t){lower->inputs + next, count, is_list};
+    next += count;
+  }
+  if (next < lower->input_count)
+    tn_lower_fail(lower, "%d inputs, but %s takes %d", (int)lower->input_count, op->schema.text, (int)next);
+  return operands;
+}
+
+/* A list of results (or inputs) whose length an attribute states: the node's own number says it. */
+static void custom_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs) {
+  for (uint32_t i = 0; i < op->schema.output_count; i++) {
+    int32_t attr = op->schema.outputs[i].count_attr, others = (int32_t)op->schema.output_count - 1;
+    if (op->schema.outputs[i].kind != TENON_KIND_TENSORS || attr < 0) continue;
+    const char *name = op->schema.attrs[attr].name;
+    if (!tn_lower_attr(lower, name) && lower->output_count >= others)
+      (void)failed(lower, tenon_attrs_int(attrs, name, lower->output_count - others));
+  }
+}
+
+static void custom_node(tn_lower_t *lower) {
+  const tenon_op_t *op = custom_op(lower);
+  tenon_attrs_t *attrs = NULL;
+  int32_t count = 0;
+  if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
+  for (size_t i = 0; i < lower->attrs.count && lower->status == TENON_OK; i++) {
+    tn_attr_t *attr = &lower->attrs.items[i];
+    if (tn_schema_attr(&op->schema, attr->name, strlen(attr->name)) < 0)
+      tn_lower_fail(lower, "attribute '%.100s' is none of %s", attr->name, op->schema.text);
+    else (void)tn_lower_set(lower, attr, op, attrs, attr->name);
+    attr->is_used = true;
+  }
+  custom_count(lower, op, attrs);
+  tn_operand_t *operands = custom_operands(lower, op);
+  tn_ref_t **edges = operands ? tn_lower_call(lower, op, attrs, operands, (int32_t)op->schema.input_count, &count)
+                               : NULL;
+  if (edges && count < lower->output_count)
+    tn_lower_fail(lower, "%d outputs, but %s gives %d", (int)lower->output_count, op->schema.text, (int)count);
+  for (int32_t i = 0; edges && i < lower->output_count && i < count; i++) lower->outputs[i] = edges[i];
+  tenon_attrs_release(attrs);
+}
+
+/* ---- the node --------------------------------------------------------------------------------------------------- */
+
+static const tn_rule_t *find_rule(const tn_lower_t *lower, const char *domain, bool *out_exists) {
+  char key[400];
+  int size = snprintf(key, sizeof key, "%.150s\n%.200s", domain, lower->node->type);
+  const tn_choice_t *choice = tn_map_get(&lower->import->rules, key, (size_t)size);
+  const tn_rule_t *best = NULL;
+  *out_exists = choice != NULL;
+  for (; choice; choice = choice->next)
+    if (choice->rule->since <= lower->version && (!best || choice->rule->since > best->since)) best = choice->rule;
+  return best;
+}
+
+static bool find_version(tn_lower_t *lower, const char *domain) {
+  bool found = false;
+  for (size_t i = 0; i < lower->scope->opsets->count; i++) {
+    const tn_onnx_opset_t *opset = &lower->scope->opsets->items[i];
+    if (strcmp(standard_domain(opset->domain), domain) != 0) continue;
+    if (!found || opset->version > lower->version) lower->version = opset->version;
+    found = true;
+  }
+  if (!found) lower->version = 1;
+  return found || *domain || lower->import->model.ir_version < 3;
+}
+
+static tenon_status_t find_inputs(tn_lower_t *lower) {
+  const tn_onnx_node_t *node = lower->node;
+  lower->inputs = tn_arena_array(&lower->import->arena, node->inputs.count + 3, sizeof *lower->inputs);
+  lower->outputs = tn_arena_array(&lower->import->arena, node->outputs.count + 1, sizeof *lower->outputs);
+  if (!lower->inputs || !lower->outputs) return tn_no_memory("a node", node->inputs.count);
+  lower->input_count = (int32_t)node->inputs.count, lower->output_count = (int32_t)node->outputs.count;
+  for (size_t i = 0; i < node->inputs.count; i++) {
+    const char *name = node->inputs.items[i];
+    if (!*name) continue;
+    TN_TRY(tn_scope_find(lower->import, lower->scope, name, &lower->inputs[i]));
+    if (!lower->inputs[i]) return tn_fail(TENON_INVALID, "input '%.200s' is not defined before it", name);
+    if (lower->inputs[i]->is_absent) lower->inputs[i] = NULL;
+  }
+  while (lower->input_count && !lower->inputs[lower->input_count - 1]) lower->input_count--;
+  return TENON_OK;
+}
+
+static tenon_status_t define_outputs(tn_lower_t *lower) {
+  for (int32_t i = 0; i < lower->output_count; i++) {
+    const char *name = lower->node->outputs.items[i];
+    tn_ref_t *edge = lower->outputs[i];
+    tenon_dtype_t dtype = {0, 0, 0};
+    int32_t ndim = -1;
+    if (!*name) continue;
+    if (!edge) return tn_fail(TENON_UNIMPLEMENTED, "output %d ('%.200s') is not given by this runtime", (int)i, name);
+    const tn_onnx_value_t *hint = tn_map_get(&lower->scope->hints, name, strlen(name));
+    if (hint) (void)tn_type_read(hint, &dtype, &ndim); /* a hint about what is no tensor is none */
+    if (!edge->dtype.bits) edge->dtype = dtype;
+    if (edge->ndim < 0) edge->ndim = ndim;
+    if (edge->name == lower->name || !*edge->name) edge->name = name;
+    TN_TRY(tn_scope_define(lower->import, lower->scope, name, edge));
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t lower_node(tn_lower_t *lower) {
+  const char *domain = standard_domain(lower->node->domain);
+  bool exists = false, is_known = find_version(lower, domain);
+  TN_TRY(find_inputs(lower));
+  TN_TRY(tn_attrs_resolve(lower->import, lower->scope, lower->node->attributes.items, lower->node->attributes.count,
+                          &lower->attrs));
+  const tn_onnx_function_t *function = find_function(lower);
+  const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
+  bool is_custom = *domain && strncmp(domain, "ai.onnx", 7) != 0;
+  if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
+  if (function) inline_function(lower, function);
+  else if (rule) tn_rule_run(rule, lower);
+  else if (is_custom) custom_node(lower);
+  else tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
+                                      : "no such operator is known");
+  for (int32_t i = 0; lower->is_missing && i < lower->output_count; i++) lower->outputs[i] = missing_edge(lower);
+  if (lower->status != TENON_OK) return lower->status;
+  for (size_t i = 0; i < lower->attrs.count && !lower->is_missing; i++)
+    if (!lower->attrs.items[i].is_used && (function || rule))
+      return tn_fail(TENON_INVALID, "attribute '%.100s' is not one that this operator has", lower->attrs.items[i].name);
+  return define_outputs(lower);
+}
+
+/* "prefix" and the node's name, or what stands for one. */
+static const char *name_of(tn_import_t *import, const tn_scope_t *scope, const tn_onnx_node_t *node) {
+  const char *name = *node->name ? node->name : node->outputs.count ? node->outputs.items[0] : node->type;
+  if (!*scope->prefix) return name;
+  size_t size = strlen(scope->prefix), more = strlen(name);
+  char *text = tn_arena_allocate(&import->arena, size + more + 1);
+  if (text) memcpy(text, scope->prefix, size), memcpy(text + size, name, more);
+  return text;
+}
+
+tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *node) {
+  tn_lower_t lower = {import, scope, node, name_of(import, scope, node), 0, {NULL, 0}, NULL, 0, NULL, 0, false, TENON_OK};
+  if (!lower.name) return tn_no_memory("a name", 0);
+  tenon_status_t status = lower_node(&lower);
+  if (status == TENON_OK) return TENON_OK;
+  return tn_prefix(status, "node '%.200s' (%.100s%s%.100s, opset %lld): ", lower.name, node->type,
+                   *node->domain ? ", domain " : "", node->domain, (long long)lower.version);
+}

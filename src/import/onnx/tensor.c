@@ -1,0 +1,346 @@
+/* TensorProto to tensors.  Raw and external elements of suitable alignment are borrowed from the mapped file; typed fields
+ * (float_data, int32_data, ...) hold one number for one unit of memory, and are unpacked here.
+ * Invariant: no size from the file is trusted before it was compared with the bytes that are there. */
+#include "import/onnx/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "core/dtype.h"
+
+enum { FLOATS = 4, INT32S = 5, STRINGS = 6, INT64S = 7, DOUBLES = 10, UINT64S = 11 }; /* fields of TensorProto */
+#define SPARSE_MAX ((int64_t)1 << 31) /* bytes of a sparse tensor made dense */
+
+/* By TensorProto.DataType: the type, and the field that has its elements when they are not raw. */
+static const struct {
+  uint32_t dtype;
+  uint8_t field, unit; /* unit: bytes of memory that one number of the field fills */
+} types[] = {
+    {0, 0, 0},
+    {TENON_F32, FLOATS, 4},
+    {TENON_U8, INT32S, 1},
+    {TENON_I8, INT32S, 1},
+    {TENON_U16, INT32S, 2},
+    {TENON_I16, INT32S, 2},
+    {TENON_I32, INT32S, 4},
+    {TENON_I64, INT64S, 8},
+    {TENON_STRING, STRINGS, 0},
+    {TENON_BOOL, INT32S, 1},
+    {TENON_F16, INT32S, 2},
+    {TENON_F64, DOUBLES, 8},
+    {TENON_U32, UINT64S, 4},
+    {TENON_U64, UINT64S, 8},
+    {TENON_C64, FLOATS, 4},
+    {TENON_C128, DOUBLES, 8},
+    {TENON_BF16, INT32S, 2},
+    {TENON_F8E4M3FN, INT32S, 1},
+    {TENON_F8E4M3FNUZ, INT32S, 1},
+    {TENON_F8E5M2, INT32S, 1},
+    {TENON_F8E5M2FNUZ, INT32S, 1},
+    {TENON_U4, INT32S, 1},
+    {TENON_I4, INT32S, 1},
+    {TENON_F4E2M1, INT32S, 1},
+    {TENON_F8E8M0, INT32S, 1},
+    {TENON_U2, INT32S, 1},
+    {TENON_I2, INT32S, 1},
+};
+enum { TYPE_COUNT = sizeof types / sizeof *types };
+
+typedef struct item_t { /* a tensor that is being read */
+  const tn_onnx_tensor_t *proto;
+  tenon_dtype_t dtype;
+  int32_t ndim;
+  int64_t count; /* of elements */
+  uint64_t size; /* of their bytes in memory */
+  uint8_t field, unit;
+} item_t;
+
+/* ---- where bytes lie -------------------------------------------------------------------------------------------- */
+
+static void unmap(void *context) {
+  tn_file_t *file = context;
+  tn_file_unmap(file);
+  tn_release_memory(file);
+}
+
+tenon_status_t tn_weights_map(const char *path, tn_storage_t **out_storage) {
+  tn_file_t *file = tn_allocate(sizeof *file);
+  if (!file) return tn_no_memory("a mapped file", sizeof *file);
+  tenon_status_t status = tn_file_map(path, file);
+  if (status == TENON_OK)
+    status = tn_storage_create((void *)(uintptr_t)file->data, file->size, unmap, file, out_storage);
+  else
+    *file = (tn_file_t){NULL, 0};
+  if (status != TENON_OK) unmap(file);
+  return status;
+}
+
+void tn_weights_clear(tn_weights_t *weights) {
+  size_t position = 0;
+  const char *path;
+  for (tn_storage_t *storage; (storage = tn_map_next(&weights->external, &position, &path));)
+    tn_storage_release(storage);
+  tn_map_clear(&weights->external);
+  tn_storage_release(weights->file);
+  weights->file = NULL;
+}
+
+/* May a model name this file?  Only what lies in its own folder or below. */
+static bool is_inside(const char *location) {
+  if (!*location || *location == '/' || strchr(location, '\\') || strchr(location, ':')) return false;
+  for (const char *part = location; part; part = strchr(part, '/')) {
+    part += *part == '/';
+    if (strncmp(part, "..", 2) == 0 && (part[2] == 0 || part[2] == '/')) return false;
+  }
+  return true;
+}
+
+static bool parse_number(const char *text, uint64_t *out_number) {
+  uint64_t number = 0;
+  if (!*text) return false;
+  for (; *text; text++) {
+    unsigned digit = (unsigned)(*text - '0');
+    if (digit > 9 || __builtin_mul_overflow(number, (uint64_t)10, &number) ||
+        __builtin_add_overflow(number, (uint64_t)digit, &number))
+      return false;
+  }
+  *out_number = number;
+  return true;
+}
+
+static tenon_status_t external_file(tn_weights_t *weights, const char *location, tn_storage_t **out_storage) {
+  tn_text_t path = {0};
+  *out_storage = tn_map_get(&weights->external, location, strlen(location));
+  if (*out_storage) return TENON_OK;
+  tn_text_add(&path, "%s/%s", weights->folder, location);
+  char *text = tn_text_take(&path);
+  if (!text) return TENON_MEMORY;
+  tenon_status_t status = tn_weights_map(text, out_storage);
+  tn_release_memory(text);
+  if (status != TENON_OK) return status;
+  if (tn_map_put(&weights->external, location, strlen(location), *out_storage)) return TENON_OK;
+  tn_storage_release(*out_storage);
+  return tn_no_memory("a mapped file", 0);
+}
+
+/* The elements of a tensor that another file has. */
+static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights, tn_storage_t **out_storage,
+                                     tn_bytes_t *out_bytes) {
+  const char *location = NULL;
+  uint64_t offset = 0, length = item->size;
+  for (size_t i = 0; i < item->proto->external.count; i++) {
+    const tn_onnx_entry_t *entry = &item->proto->external.items[i];
+    uint64_t *number = strcmp(entry->key, "offset") == 0 ? &offset : strcmp(entry->key, "length") == 0 ? &length : NULL;
+    if (strcmp(entry->key, "location") == 0) location = entry->value;
+    if (number && !parse_number(entry->value, number))
+      return tn_fail(TENON_INVALID, "external data: %s '%s' is no number of bytes", entry->key, entry->value);
+  }
+  if (!location) return tn_fail(TENON_INVALID, "external data without a location");
+  if (!weights->folder)
+    return tn_fail(TENON_INVALID, "external data in '%s', but a model in memory has no folder: set one", location);
+  if (!is_inside(location))
+    return tn_fail(TENON_DENIED, "external data in '%s': only files in the model's folder or below are read", location);
+  if (length != item->size)
+    return tn_fail(TENON_INVALID, "external data in '%s': expected %llu bytes, the model says %llu", location,
+                   (unsigned long long)item->size, (unsigned long long)length);
+  TN_TRY(external_file(weights, location, out_storage));
+  uint64_t size = (*out_storage)->size, left = offset > size ? 0 : size - offset;
+  if (left < length)
+    return tn_fail(TENON_INVALID, "external data in '%s': expected %llu bytes at offset %llu, found %llu", location,
+                   (unsigned long long)length, (unsigned long long)offset, (unsigned long long)left);
+  *out_bytes = (tn_bytes_t){NULL, (size_t)length};
+  if (length) out_bytes->data = (const unsigned char *)(*out_storage)->data + offset;
+  return TENON_OK;
+}
+
+/* ---- elements --------------------------------------------------------------------------------------------------- */
+
+static size_t alignment_of(tenon_dtype_t dtype) {
+  size_t bytes = dtype.bits / 8u;
+  if (tenon_dtype_id(dtype) == TENON_C64 || tenon_dtype_id(dtype) == TENON_C128) bytes /= 2;
+  return bytes ? bytes : 1;
+}
+
+/* Bytes as they are in memory: shared if the processor can read them there. */
+static tenon_status_t from_bytes(const item_t *item, tn_storage_t *storage, tn_bytes_t bytes,
+                                 tenon_tensor_t **out_tensor) {
+  bool as_is = (uintptr_t)bytes.data % alignment_of(item->dtype) == 0 && item->size > 0;
+  bool is_bool = tn_dtype_is(item->dtype, TENON_BOOL);
+  if (tn_dtype_is(item->dtype, TENON_STRING)) return tn_fail(TENON_INVALID, "strings cannot be raw bytes");
+  if (bytes.size != item->size)
+    return tn_fail(TENON_INVALID, "expected %llu bytes, found %zu", (unsigned long long)item->size, bytes.size);
+  for (size_t i = 0; is_bool && as_is && i < bytes.size; i++) as_is = bytes.data[i] <= 1;
+  if (as_is)
+    return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim, item->proto->dims.items, NULL,
+                          out_tensor);
+  TN_TRY(tenon_tensor_create(item->dtype, item->ndim, item->proto->dims.items, out_tensor));
+  unsigned char *data = (*out_tensor)->data;
+  if (bytes.size) memcpy(data, bytes.data, bytes.size);
+  for (size_t i = 0; is_bool && i < bytes.size; i++) data[i] = data[i] != 0;
+  return TENON_OK;
+}
+
+/* Stores the numbers of one field, packed or single, one unit each; counts all, stores those that fit. */
+static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_t *field, unsigned char *data,
+                            uint64_t units, uint64_t *count) {
+  uint32_t kind = item->field == FLOATS ? TN_WIRE_32 : item->field == DOUBLES ? TN_WIRE_64 : TN_WIRE_VARINT;
+  tn_wire_t packed = tn_wire_open(wire->begin, field->bytes);
+  uint64_t value = field->value, unit = item->unit;
+  if (field->kind == kind) {
+    if ((*count)++ < units) memcpy(data + (*count - 1) * unit, &value, unit);
+    return TENON_OK;
+  }
+  if (field->kind != TN_WIRE_BYTES || (kind != TN_WIRE_VARINT && field->bytes.size % unit))
+    return tn_fail(TENON_INVALID, "byte %zu: elements of another wire type than onnx.proto says",
+                   (size_t)(wire->at - wire->begin));
+  if (kind != TN_WIRE_VARINT) { /* unit is the width of these */
+    uint64_t more = field->bytes.size / unit, room = *count < units ? units - *count : 0;
+    if (more && room) memcpy(data + *count * unit, field->bytes.data, (more < room ? more : room) * unit);
+    *count += more;
+    return TENON_OK;
+  }
+  while (tn_wire_varint(&packed, &value))
+    if ((*count)++ < units) memcpy(data + (*count - 1) * unit, &value, unit);
+  return tn_wire_status(&packed);
+}
+
+/* Elements out of the field that their type has. */
+static tenon_status_t from_fields(const item_t *item, const unsigned char *file, tenon_tensor_t *tensor) {
+  bool strings = item->field == STRINGS;
+  uint64_t units = strings ? (uint64_t)item->count : item->size / item->unit, count = 0;
+  tn_wire_t wire = tn_wire_open(file, item->proto->body);
+  tn_field_t field;
+  while (tn_wire_next(&wire, &field)) {
+    if (field.number != item->field) continue;
+    if (!strings) {
+      TN_TRY(store(item, &wire, &field, tensor->data, units, &count));
+    } else if (field.kind == TN_WIRE_BYTES && count++ < units) {
+      TN_TRY(tenon_tensor_set_string(tensor, (int64_t)count - 1, (const char *)field.bytes.data, field.bytes.size));
+    }
+  }
+  TN_TRY(tn_wire_status(&wire));
+  if (count != units)
+    return tn_fail(TENON_INVALID, "expected %llu values, found %llu", (unsigned long long)units,
+                   (unsigned long long)count);
+  for (int64_t i = 0; tn_dtype_is(item->dtype, TENON_BOOL) && i < item->count; i++)
+    ((unsigned char *)tensor->data)[i] = ((unsigned char *)tensor->data)[i] != 0;
+  return TENON_OK;
+}
+
+bool tn_onnx_dtype(int64_t data_type, tenon_dtype_t *out_dtype) {
+  if (data_type <= 0 || data_type >= TYPE_COUNT) return false;
+  *out_dtype = tenon_dtype(types[data_type].dtype);
+  return true;
+}
+
+static tenon_status_t check(const tn_onnx_tensor_t *proto, item_t *out_item) {
+  char shape[160];
+  item_t item = {proto, {0, 0, 0}, (int32_t)proto->dims.count, 0, 0, 0, 0};
+  if (!tn_onnx_dtype(proto->data_type, &item.dtype))
+    return tn_fail(TENON_INVALID, "element type %lld is none of ONNX's 1 to %d", (long long)proto->data_type,
+                   TYPE_COUNT - 1);
+  if (proto->dims.count > TENON_RANK_MAX)
+    return tn_fail(TENON_INVALID, "%zu dimensions; no tensor has more than %d", proto->dims.count, TENON_RANK_MAX);
+  item.count = tn_shape_count(item.ndim, proto->dims.items);
+  if (item.count < 0 || !tn_dtype_bytes(item.dtype, item.count, &item.size) || item.size > SIZE_MAX / 2)
+    return tn_fail(TENON_INVALID, "impossible shape %s",
+                   tn_shape_print(item.ndim, proto->dims.items, shape, sizeof shape));
+  item.field = types[proto->data_type].field, item.unit = types[proto->data_type].unit;
+  if (TN_HAS(proto, TN_TENSOR_SEGMENT)) return tn_fail(TENON_UNIMPLEMENTED, "a tensor that is stored in segments");
+  *out_item = item;
+  return TENON_OK;
+}
+
+/* Elements that typed fields promise must be in the file: at least one bit of it for each byte of memory, as a varint
+ * fills 8 bytes at most. */
+static bool may_be_true(const item_t *item) { return item->size / 16 <= item->proto->body.size; }
+
+static tenon_status_t read(const tn_onnx_tensor_t *proto, tn_weights_t *weights, tenon_tensor_t **out_tensor) {
+  item_t item;
+  tn_bytes_t bytes = proto->raw;
+  tn_storage_t *storage = weights->file;
+  TN_TRY(check(proto, &item));
+  if (proto->location == 1) {
+    TN_TRY(external_bytes(&item, weights, &storage, &bytes));
+    return from_bytes(&item, storage, bytes, out_tensor);
+  }
+  if (TN_HAS(proto, TN_TENSOR_RAW)) return from_bytes(&item, storage, bytes, out_tensor);
+  if (!may_be_true(&item))
+    return tn_fail(TENON_INVALID, "expected elements for %llu bytes, found a message of %zu bytes",
+                   (unsigned long long)item.size, proto->body.size);
+  TN_TRY(tenon_tensor_create(item.dtype, item.ndim, proto->dims.items, out_tensor));
+  tenon_status_t status = from_fields(&item, storage->data, *out_tensor);
+  if (status == TENON_OK) return TENON_OK;
+  tenon_tensor_release(*out_tensor);
+  *out_tensor = NULL;
+  return status;
+}
+
+tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weights, tenon_tensor_t **out_tensor) {
+  char shape[160];
+  tenon_dtype_t dtype = {0, 0, 0};
+  tenon_status_t status = read(proto, weights, out_tensor);
+  if (status == TENON_OK) return TENON_OK;
+  (void)tn_onnx_dtype(proto->data_type, &dtype);
+  int32_t ndim = proto->dims.count > TENON_RANK_MAX ? 0 : (int32_t)proto->dims.count;
+  return tn_prefix(status, "tensor '%.200s' (%s %s): ", proto->name, tn_dtype_name(dtype),
+                   tn_shape_print(ndim, proto->dims.items, shape, sizeof shape));
+}
+
+/* ---- sparse tensors, made dense --------------------------------------------------------------------------------- */
+
+/* Row-major position of the i-th value; -1: outside. */
+static int64_t sparse_position(const tenon_tensor_t *indices, int64_t i, int32_t ndim, const int64_t *dims,
+                               int64_t count) {
+  const int64_t *numbers = indices->data;
+  int64_t position = 0;
+  if (indices->ndim == 1) return numbers[i] >= 0 && numbers[i] < count ? numbers[i] : -1;
+  for (int32_t axis = 0; axis < ndim; axis++) {
+    int64_t index = numbers[i * ndim + axis];
+    if (index < 0 || index >= dims[axis]) return -1;
+    position = position * dims[axis] + index;
+  }
+  return position;
+}
+
+static tenon_status_t fill_sparse(const tn_onnx_sparse_t *sparse, const tenon_tensor_t *values,
+                                  const tenon_tensor_t *indices, tenon_tensor_t **out_tensor) {
+  int32_t ndim = sparse->dims.count > TENON_RANK_MAX ? -1 : (int32_t)sparse->dims.count;
+  int64_t count = ndim < 0 ? -1 : tn_shape_count(ndim, sparse->dims.items), step = values->dtype.bits / 8;
+  uint64_t size = 0;
+  bool fits = count >= 0 && tn_dtype_bytes(values->dtype, count, &size) && size <= (uint64_t)SPARSE_MAX;
+  if (!fits || values->ndim != 1 || values->dtype.bits % 8 || tn_dtype_is(values->dtype, TENON_STRING))
+    return tn_fail(TENON_INVALID, "a sparse tensor has a list of numbers as values and is at most 2 GiB when dense");
+  if (!tn_dtype_is(indices->dtype, TENON_I64) || indices->ndim < 1 || indices->ndim > 2 ||
+      indices->shape[0] != values->shape[0] || (indices->ndim == 2 && indices->shape[1] != ndim))
+    return tn_fail(TENON_INVALID, "indices of a sparse tensor are i64 of shape [values] or [values, rank]");
+  TN_TRY(tenon_tensor_create(values->dtype, ndim, sparse->dims.items, out_tensor));
+  if (size) memset((*out_tensor)->data, 0, (size_t)size);
+  for (int64_t i = 0; i < values->shape[0]; i++) {
+    int64_t position = sparse_position(indices, i, ndim, sparse->dims.items, count);
+    if (position < 0) return tn_fail(TENON_INVALID, "index %lld of a sparse tensor is outside", (long long)i);
+    memcpy((char *)(*out_tensor)->data + position * step, (const char *)values->data + i * step, (size_t)step);
+  }
+  return TENON_OK;
+}
+
+tenon_status_t tn_onnx_sparse(const tn_onnx_sparse_t *sparse, tn_weights_t *weights, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *values = NULL, *indices = NULL;
+  tenon_status_t status = TENON_INVALID;
+  *out_tensor = NULL;
+  if (!sparse->values || !sparse->indices) return tn_fail(status, "a sparse tensor without values or indices");
+  status = tn_onnx_tensor(sparse->values, weights, &values);
+  if (status == TENON_OK) status = tn_onnx_tensor(sparse->indices, weights, &indices);
+  if (status == TENON_OK) status = fill_sparse(sparse, values, indices, out_tensor);
+  tenon_tensor_release(values);
+  tenon_tensor_release(indices);
+  if (status == TENON_OK) return TENON_OK;
+  tenon_tensor_release(*out_tensor);
+  *out_tensor = NULL;
+  return status;
+}

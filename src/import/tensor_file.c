@@ -1,0 +1,58 @@
+/* Tensors in files: .npy and ONNX's TensorProto in, .npy out.  Which of the two a file is, its first bytes say. */
+#include <errno.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/tensor.h"
+#include "import/npy.h"
+#include "import/onnx/tensor.h"
+
+static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_storage_t *file, tn_arena_t *arena,
+                                 tenon_tensor_t **out_tensor) {
+  tn_onnx_tensor_t proto;
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? tn_arena_text(arena, path, (size_t)(slash - path)) : tn_arena_text(arena, ".", 1);
+  if (!folder) return tn_no_memory("a path", strlen(path));
+  tn_storage_retain(file);
+  tn_weights_t weights = {file, folder, {0}};
+  tenon_status_t status = tn_onnx_read_tensor((tn_bytes_t){bytes->data, bytes->size}, arena, &proto);
+  if (status != TENON_OK) status = tn_prefix(status, "neither .npy nor a TensorProto of ONNX: ");
+  if (status == TENON_OK) status = tn_onnx_tensor(&proto, &weights, out_tensor);
+  if (status == TENON_OK && (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) { /* the mapping is read-only */
+    tenon_tensor_t *borrowed = *out_tensor;
+    status = tenon_tensor_copy(borrowed, out_tensor);
+    tenon_tensor_release(borrowed);
+    if (status != TENON_OK) *out_tensor = NULL;
+  }
+  tn_weights_clear(&weights);
+  return status;
+}
+
+tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor) {
+  tn_storage_t *file = NULL;
+  tn_arena_t arena = {NULL};
+  *out_tensor = NULL;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_weights_map(path, &file));
+  tn_file_t bytes = {file->data, (size_t)file->size};
+  tenon_status_t status = tn_npy_is(&bytes) ? tn_npy_read(&bytes, out_tensor)
+                                            : load_proto(path, &bytes, file, &arena, out_tensor);
+  tn_arena_clear(&arena);
+  tn_storage_release(file);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
+}
+
+tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path) {
+  tenon_tensor_t *dense = NULL;
+  TN_TRY(tenon_start());
+  TN_TRY(tenon_tensor_copy(tensor, &dense));
+  FILE *file = fopen(path, "wb");
+  tenon_status_t status = file ? tn_npy_write(dense, file) : TENON_DENIED;
+  bool failed = !file || ferror(file) != 0;
+  failed = (file && fclose(file) != 0) || failed;
+  if (failed && (status == TENON_OK || !file)) status = tn_fail(TENON_DENIED, "cannot be written: %s", strerror(errno));
+  tenon_tensor_release(dense);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
+}

@@ -1,0 +1,98 @@
+/* The report on a library file, for `tenon doctor LIB`: what loading would look at before it runs anything.  Called by
+ * programs through tenon_library_inspect; reads the file with the same functions as loading. */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/status.h"
+#include "loader/binary.h"
+#include "loader/locate.h"
+#include "loader/needed.h"
+
+static void begin(tn_text_t *text, const char *name) { tn_text_add(text, "%-15s", name); }
+
+static void line(tn_text_t *text, const char *name, const char *value) {
+  begin(text, name);
+  tn_text_add(text, "%s\n", value);
+}
+
+static void report_binary(tn_text_t *text, const tn_binary_t *binary) {
+  if (*binary->format) line(text, "format:", binary->format);
+  line(text, "kind:", binary->kind);
+  if (*binary->machine) line(text, "machine:", binary->machine);
+  if (!*binary->name) return;
+  begin(text, "own name:");
+  tn_binary_quote(text, binary->name);
+  tn_text_add(text, "\n");
+}
+
+/* Libraries that are nowhere are a problem: opening would fail. */
+static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char *path, tn_text_t *offences) {
+  char found[TN_PATH_SIZE];
+  for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
+    const char *name = binary->needed.names[i];
+    tn_found_t result = tn_needed_find(binary, path, name, found, sizeof found);
+    begin(text, i ? "" : "needs:");
+    tn_binary_quote(text, name);
+    tn_text_add(text, " (%s)\n",
+                result == TN_FOUND     ? found
+                : result == TN_MISSING ? "not found"
+                                       : "cannot tell where it is");
+  }
+  if (binary->needed.count == 0) line(text, "needs:", "no other library");
+  tn_needed_missing(binary, path, offences);
+}
+
+static void report_code(tn_text_t *text, const tn_binary_t *binary) {
+  line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
+  begin(text, "initialisers:");
+  tn_binary_starters(text, binary);
+  tn_text_add(text, binary->starter_count ? " (TENON_LOAD_STRICT refuses them)\n" : "none but the compiler's\n");
+  begin(text, "other exports:");
+  tn_binary_names(text, &binary->exports);
+  tn_text_add(text, binary->exports.count ? "\n" : "none\n");
+  begin(text, "unloadable:");
+  tn_text_add(text, binary->pins.count ? "no, because of " : "yes");
+  tn_binary_names(text, &binary->pins);
+  tn_text_add(text, "\n");
+}
+
+static void report_offences(tn_text_t *text, const tn_text_t *offences) {
+  tn_text_add(text, offences->size ? "problems:\n" : "problems: none\n");
+  for (const char *at = tn_text_get(offences); *at; at += strspn(at, "\n")) {
+    size_t size = strcspn(at, "\n");
+    tn_text_add(text, "  - %.*s\n", (int)size, at);
+    at += size;
+  }
+}
+
+tenon_status_t tenon_library_inspect(const char *path, char **out_text) {
+  char real[TN_PATH_SIZE];
+  tn_file_t file;
+  bool is_private = false;
+  if (!path || !out_text) return tn_fail(TENON_INVALID, "cannot inspect a library: path or out_text is NULL");
+  *out_text = NULL;
+  tenon_status_t status = tn_locate(path, real, sizeof real);
+  if (status != TENON_OK) return tn_fail(status, "cannot inspect %s: %s", path, tn_reason(path));
+  status = tn_file_map(real, &file);
+  if (status == TENON_OK && (status = tn_file_is_private(real, &is_private)) != TENON_OK) tn_file_unmap(&file);
+  if (status != TENON_OK) return tn_fail(status, "cannot inspect %s: %s", real, tn_reason(real));
+  tn_binary_t binary;
+  tn_text_t text = {0}, offences = {0};
+  tn_binary_read(&file, &binary, &offences);
+  line(&text, "path:", real);
+  begin(&text, "size:");
+  tn_text_add(&text, "%zu bytes\n", file.size);
+  line(&text, "private:", is_private ? "yes" : "no, others may write to it or own it (TENON_LOAD_STRICT refuses it)");
+  report_binary(&text, &binary);
+  if (!strcmp(binary.kind, "shared object")) {
+    report_needed(&text, &binary, real, &offences);
+    report_code(&text, &binary);
+  }
+  report_offences(&text, &offences);
+  text.failed |= offences.failed;
+  tn_text_clear(&offences);
+  tn_file_unmap(&file);
+  *out_text = tn_text_take(&text);
+  return *out_text ? TENON_OK : TENON_MEMORY;
+}

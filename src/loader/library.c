@@ -1,0 +1,235 @@
+/* Libraries: loading, adding, and the caller's handles.  Loading is a row of steps, one function each; those before
+ * open_file run nothing of the file, and each refuses with one message that lists every offence it found.
+ * Invariant: `loading` is held from the look whether a file is loaded until its library is in the registry, and while
+ * the last handle goes, so that a library is never found and removed at once. */
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/dynlib.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "dispatch/registry.h"
+#include "loader/binary.h"
+#include "loader/locate.h"
+#include "loader/needed.h"
+
+typedef const tenon_descriptor_t *(*entry_fn)(void);
+
+typedef struct load_t {
+  const char *given;
+  uint32_t flags;
+  char path[TN_PATH_SIZE];
+  tn_file_t file;
+  tn_binary_t binary;
+  tn_text_t offences; /* of the step that is under way, one line each */
+  tn_dynlib_t *dynlib;
+  const tenon_descriptor_t *descriptor;
+  tn_library_t *library; /* set: done, with a reference that is ours */
+  bool is_new;
+} load_t;
+
+static tn_mutex_t loading = TN_MUTEX_INIT;
+
+/* The only places where the public name and the registry's meet. */
+static tn_library_t *inside(const tenon_library_t *library) { return (tn_library_t *)(uintptr_t)library; }
+static tenon_library_t *outside(tn_library_t *library) { return (tenon_library_t *)library; }
+
+static void hold(tn_library_t *library) { __atomic_fetch_add(&library->references, 1, __ATOMIC_RELAXED); }
+
+/* The last reference takes an unloadable library along; one that is in use stays until shutdown. */
+static void drop(tn_library_t *library) {
+  bool is_last = __atomic_sub_fetch(&library->references, 1, __ATOMIC_ACQ_REL) == 0;
+  if (is_last && __atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED)) (void)tn_registry_remove(library);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------- */
+
+/* One message out of the offences: "cannot load X: reason", or "cannot load X: 2 problems:\n  - ...\n  - ...". */
+static tenon_status_t refuse(tenon_status_t status, const char *verb, const char *what, tn_text_t *offences) {
+  if (offences->failed) return tn_no_memory("the message of a library that cannot be loaded", offences->size);
+  if (!offences->size) return tn_fail(status, "cannot %s %s: %s", verb, what, tn_error()); /* the step left a message */
+  tn_text_t text = {0};
+  const char *separator = strchr(offences->data, '\n') ? "\n  - " : "";
+  size_t count = 1;
+  for (size_t i = 0; i < offences->size; i++) count += offences->data[i] == '\n';
+  if (count > 1) tn_text_add(&text, "%zu problems:", count);
+  for (const char *line = offences->data; count; count--, line += strcspn(line, "\n") + 1)
+    tn_text_add(&text, "%s%.*s", separator, (int)strcspn(line, "\n"), line);
+  status = text.failed ? tn_no_memory("the message of a library that cannot be loaded", text.size)
+                       : tn_fail(status, "cannot %s %s: %s", verb, what, tn_text_get(&text));
+  tn_text_clear(&text);
+  return status;
+}
+
+static bool has_offences(const load_t *load) { return load->offences.size || load->offences.failed; }
+
+/* ---- the steps ------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t locate(load_t *load) {
+  tenon_status_t status = tn_locate(load->given, load->path, sizeof load->path);
+  return status == TENON_OK ? status : tn_fail(status, "%s", tn_reason(load->given));
+}
+
+static tenon_status_t read_file(load_t *load) {
+  tenon_status_t status = tn_file_map(load->path, &load->file);
+  return status == TENON_OK ? status : tn_fail(status, "%s", tn_reason(load->path));
+}
+
+static tenon_status_t inspect(load_t *load) {
+  tn_binary_read(&load->file, &load->binary, &load->offences);
+  return TENON_OK; /* the next step ends what reading alone can find, so that one message has all of it */
+}
+
+static tenon_status_t check_owner(load_t *load, const char *path) {
+  bool is_private = false;
+  TN_TRY(tn_file_is_private(path, &is_private));
+  if (!is_private)
+    tn_binary_offence(&load->offences,
+                      "TENON_LOAD_STRICT: %s must belong to this user or to root, and nobody else may "
+                      "write to it (chmod go-w)",
+                      path);
+  return TENON_OK;
+}
+
+/* What strict loading refuses and the default lets pass; and what the caller's flags ask of the file. */
+static tenon_status_t check_policy(load_t *load) {
+  const tn_binary_t *binary = &load->binary;
+  tenon_status_t status = has_offences(load) ? TENON_INVALID : TENON_DENIED;
+  tn_text_t words = {0};
+  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count) {
+    tn_binary_names(&words, &binary->pins);
+    tn_binary_offence(&load->offences,
+                      "TENON_LOAD_UNLOADABLE: the system never unloads it because of %s; build it with "
+                      "-fno-gnu-unique and without -z nodelete",
+                      tn_text_get(&words));
+  }
+  tn_text_clear(&words);
+  if (load->flags & TENON_LOAD_STRICT) {
+    char folder[TN_PATH_SIZE];
+    size_t size = (size_t)(strrchr(load->path, '/') - load->path);
+    memcpy(folder, load->path, size);
+    memcpy(folder + size, size ? "" : "/", size ? 1 : 2);
+    if (binary->starter_count) {
+      tn_binary_starters(&words, binary);
+      tn_binary_offence(&load->offences,
+                        "TENON_LOAD_STRICT: opening it runs code of its own (%s); use TENON_OPEN for what "
+                        "must happen first",
+                        tn_text_get(&words));
+    }
+    tn_text_clear(&words);
+    TN_TRY(check_owner(load, load->path));
+    TN_TRY(check_owner(load, folder));
+  }
+  return has_offences(load) ? status : TENON_OK;
+}
+
+static tenon_status_t find_loaded(load_t *load) {
+  load->library = tn_registry_library(load->path);
+  if (load->library) hold(load->library);
+  return TENON_OK;
+}
+
+/* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
+static tenon_status_t open_file(load_t *load) {
+  tenon_status_t status = tn_dynlib_open(load->path, &load->dynlib);
+  if (status == TENON_OK) return status;
+  const char *reason = tn_reason(load->path);
+  tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
+                    strstr(reason, "undefined symbol") ? "; link the library that defines it" : "");
+  tn_needed_missing(&load->binary, load->path, &load->offences);
+  return status;
+}
+
+static tenon_status_t query(load_t *load) {
+  entry_fn entry = (entry_fn)tn_dynlib_function(load->dynlib, TN_ENTRY);
+  load->descriptor = entry ? entry() : NULL;
+  if (!load->descriptor) tn_binary_offence(&load->offences, "its function " TN_ENTRY "() gave no descriptor");
+  return load->descriptor ? TENON_OK : TENON_INVALID;
+}
+
+static tenon_status_t verify(load_t *load) {
+  return tn_descriptor_check(load->descriptor, &load->offences) ? TENON_OK : TENON_INVALID;
+}
+
+static tenon_status_t enter(load_t *load) {
+  TN_TRY(tn_registry_add(load->descriptor, load->path, NULL, NULL, &load->offences, &load->library));
+  load->library->dynlib = load->dynlib;
+  load->is_new = true;
+  return TENON_OK;
+}
+
+static tenon_status_t (*const steps[])(load_t *load) = {locate,    read_file, inspect, check_policy, find_loaded,
+                                                        open_file, query,     verify,  enter};
+
+/* ---- loading and adding --------------------------------------------------------------------------------------- */
+
+tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
+  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE;
+  if (out_library) *out_library = NULL;
+  if (!path) return tn_fail(TENON_INVALID, "cannot load a library: the path is NULL");
+  if (flags & ~known) return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x", path, flags & ~known);
+  TN_TRY(tenon_start());
+  load_t load = {.given = path, .flags = flags};
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&loading);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load.library; i++)
+    status = steps[i](&load);
+  if (status == TENON_OK) {
+    bool may_go = out_library && flags & TENON_LOAD_UNLOADABLE; /* it goes only if all who load it agree */
+    if (load.is_new || !may_go) __atomic_store_n(&load.library->is_unloadable, may_go, __ATOMIC_RELAXED);
+    if (!out_library) drop(load.library);
+  } else {
+    tn_dynlib_close(load.dynlib);
+  }
+  tn_mutex_unlock(&loading);
+  tn_file_unmap(&load.file);
+  if (status != TENON_OK)
+    status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
+  else if (out_library)
+    *out_library = outside(load.library);
+  tn_text_clear(&load.offences);
+  return status;
+}
+
+tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
+                                 tenon_library_t **out_library) {
+  if (out_library) *out_library = NULL;
+  if (!descriptor) return tn_fail(TENON_INVALID, "cannot add a library: the descriptor is NULL");
+  TN_TRY(tenon_start());
+  tn_text_t offences = {0};
+  tn_library_t *library = NULL;
+  tenon_status_t status = tn_registry_add(descriptor, "", context, destroy, &offences, &library);
+  if (status == TENON_OK) {
+    if (out_library)
+      *out_library = outside(library);
+    else
+      drop(library);
+  } else {
+    bool has_name = descriptor->size >= offsetof(tenon_descriptor_t, items) && descriptor->name;
+    status = refuse(status, "add library", has_name ? descriptor->name : "without a name", &offences);
+  }
+  tn_text_clear(&offences);
+  return status;
+}
+
+/* ---- handles -------------------------------------------------------------------------------------------------- */
+
+void tenon_library_retain(tenon_library_t *library) {
+  if (library) hold(inside(library));
+}
+
+void tenon_library_release(tenon_library_t *library) {
+  if (!library) return;
+  tn_mutex_lock(&loading);
+  drop(inside(library));
+  tn_mutex_unlock(&loading);
+}
+
+const char *tenon_library_name(const tenon_library_t *library) { return inside(library)->name; }
+const char *tenon_library_version(const tenon_library_t *library) { return inside(library)->version; }
+const char *tenon_library_path(const tenon_library_t *library) { return inside(library)->path; }
+int32_t tenon_library_op_count(const tenon_library_t *library) { return (int32_t)inside(library)->op_count; }
+const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index) {
+  return index >= 0 && index < tenon_library_op_count(library) ? inside(library)->ops[index] : NULL;
+}

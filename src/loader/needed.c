@@ -1,0 +1,100 @@
+/* The search of ld.so(8) on Linux: folders stated in the file, LD_LIBRARY_PATH, the cache of ldconfig, the system's
+ * folders. Called through needed.h.  A folder with a word that only the system's loader knows ($LIB) makes the answer
+ * unsure. */
+#include "loader/needed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Puts FOLDER/NAME together, with $ORIGIN replaced by the folder of `path`. */
+static tn_found_t try_folder(const char *folder, size_t size, const char *path, const char *name, char *out,
+                             size_t capacity) {
+  static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
+  const char *slash = strrchr(path, '/');
+  int origin_size = 0;
+  for (size_t i = 0; i < 2; i++) {
+    size_t word = strlen(origins[i]);
+    if (size < word || strncmp(folder, origins[i], word) != 0) continue;
+    folder += word, size -= word, origin_size = slash ? (int)(slash - path) : 0;
+  }
+  if (memchr(folder, '$', size)) return TN_UNSURE;
+  int written = snprintf(out, capacity, "%.*s%.*s/%s", origin_size, path, (int)size, folder, name);
+  if (written < 0 || (size_t)written >= capacity) return TN_UNSURE;
+  return tn_file_exists(out) ? TN_FOUND : TN_MISSING;
+}
+
+static tn_found_t try_folders(const char *folders, const char *path, const char *name, char *out, size_t capacity) {
+  tn_found_t found = TN_MISSING;
+  while (folders && *folders && found != TN_FOUND) {
+    size_t size = strcspn(folders, ":;");
+    tn_found_t here = size ? try_folder(folders, size, path, name, out, capacity) : TN_MISSING;
+    if (here != TN_MISSING) found = here;
+    folders += size + (folders[size] != 0);
+  }
+  return found;
+}
+
+typedef struct cache_entry_t {
+  int32_t flags;
+  uint32_t key, value, version;
+  uint64_t hardware;
+} cache_entry_t;
+
+static const char *cache_text(const tn_file_t *file, uint32_t offset) { /* NULL: not in the file */
+  return offset < file->size && memchr(file->data + offset, 0, file->size - offset) ? (const char *)file->data + offset
+                                                                                    : NULL;
+}
+
+/* /etc/ld.so.cache, format 1.1: magic, number of entries, five words; then the entries, which point to texts. */
+static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
+  static const char magic[] = "glibc-ld.so.cache1.1", place[] = "/etc/ld.so.cache";
+  tn_file_t file;
+  uint32_t count = 0;
+  if (!tn_file_exists(place) || tn_file_map(place, &file) != TENON_OK) return TN_UNSURE;
+  tn_found_t found = TN_UNSURE;
+  if (file.size >= 48 && !memcmp(file.data, magic, sizeof magic - 1)) {
+    found = TN_MISSING;
+    memcpy(&count, file.data + 20, sizeof count);
+  }
+  cache_entry_t entry;
+  for (size_t at = 48; count && file.size - at >= sizeof entry && found != TN_FOUND; count--, at += sizeof entry) {
+    memcpy(&entry, file.data + at, sizeof entry);
+    const char *key = cache_text(&file, entry.key), *value = cache_text(&file, entry.value);
+    if (!key || !value || strcmp(key, name) != 0 || strlen(value) >= capacity) continue;
+    strcpy(out, value);
+    found = TN_FOUND;
+  }
+  tn_file_unmap(&file);
+  return found;
+}
+
+tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const char *name, char *out_path,
+                          size_t capacity) {
+  if (strchr(name, '/')) { /* no search */
+    if (strchr(name, '$') || strlen(name) >= capacity) return TN_UNSURE;
+    strcpy(out_path, name);
+    return tn_file_exists(name) ? TN_FOUND : TN_MISSING;
+  }
+  const char *environment = getenv("LD_LIBRARY_PATH");
+  const char *places[] = {binary->is_run_path_first ? binary->run_path : environment,
+                          binary->is_run_path_first ? environment : binary->run_path,
+                          "/lib64:/usr/lib64:/lib:/usr/lib"};
+  tn_found_t result = TN_MISSING;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    tn_found_t found = try_folders(places[i], path, name, out_path, capacity);
+    if (found == TN_FOUND) return found;
+    if (found == TN_UNSURE) result = found;
+  }
+  tn_found_t found = try_cache(name, out_path, capacity);
+  return found == TN_MISSING ? result : found;
+}
+
+void tn_needed_missing(const tn_binary_t *binary, const char *path, tn_text_t *offences) {
+  char found[4096];
+  for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++)
+    if (tn_needed_find(binary, path, binary->needed.names[i], found, sizeof found) == TN_MISSING)
+      tn_binary_offence(offences,
+                        "it needs %.200s, which is nowhere: install it, or put its folder into LD_LIBRARY_PATH",
+                        binary->needed.names[i]);
+}

@@ -1,0 +1,80 @@
+/* The process: start, shutdown, version, and the report for `tenon doctor`.  Above every other folder: the only file that
+ * knows all of them.  Invariant: start is idempotent, and shutdown leaves nothing behind that the runtime allocated. */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "dispatch/registry.h"
+#include "graph/run.h"
+
+TENON_C const tenon_descriptor_t *tenon_library_core(void);
+
+static tn_mutex_t lock = TN_MUTEX_INIT;
+static int started;
+
+static tenon_status_t start(void) {
+  tn_text_t offences = {0};
+  tn_library_t *core;
+  tenon_status_t status = tn_registry_add(tenon_library_core(), "", NULL, NULL, &offences, &core);
+  if (status != TENON_OK && offences.size) status = tn_fail(status, "the built-in operators: %s", offences.data);
+  tn_text_clear(&offences);
+  if (status != TENON_OK) tn_registry_clear();
+  tn_graph_start();
+  return status;
+}
+
+tenon_status_t tenon_start(void) {
+  if (__atomic_load_n(&started, __ATOMIC_ACQUIRE)) return TENON_OK;
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&lock);
+  if (!started && (status = start()) == TENON_OK) __atomic_store_n(&started, 1, __ATOMIC_RELEASE);
+  tn_mutex_unlock(&lock);
+  return status;
+}
+
+void tenon_shutdown(void) {
+  tn_mutex_lock(&lock);
+  if (started) {
+    tn_registry_clear();
+    tn_parallel_shutdown();
+    __atomic_store_n(&started, 0, __ATOMIC_RELEASE);
+  }
+  tn_mutex_unlock(&lock);
+  tn_thread_drop();
+}
+
+const char *tenon_error(void) { return tn_error(); }
+const char *tenon_status_name(tenon_status_t status) { return tn_status_name(status); }
+const char *tenon_version(void) { return TENON_VERSION_TEXT; }
+void tenon_threads_set(int32_t count) { tn_parallel_set(count); }
+int32_t tenon_threads_get(void) { return tn_parallel_threads(); }
+void tenon_text_release(char *text) { tn_release_memory(text); }
+
+tenon_status_t tenon_doctor(char **out_text) {
+  tn_text_t text = {0};
+  const char *limit;
+  tn_text_add(&text, "tenon            %s, contract %u.%u\n", tenon_version(), TENON_ABI >> 16, TENON_ABI & 0xffff);
+  tn_text_add(&text, "compiler         " TENON_COMPILER_TEXT "\n");
+  tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n", (int)tn_parallel_threads(), tn_parallel_name());
+  tn_text_add(&text, "instruction sets");
+  for (int i = 0; tn_cpu_word(i); i++)
+    if (tn_cpu_has(i)) tn_text_add(&text, " %s", i ? tn_cpu_word(i) : "default");
+  tn_text_add(&text, "\n");
+  if (!tn_cpu_limit_valid(&limit))
+    tn_text_add(&text, "problem          TENON_CPU_CAPABILITY='%s' names no instruction set and is ignored\n", limit);
+  tenon_status_t status = tenon_start();
+  if (status != TENON_OK) tn_text_add(&text, "problem          %s\n", tn_error());
+  const tenon_op_t *const *ops;
+  int32_t count;
+  if (status == TENON_OK && tn_registry_list(&ops, &count) == TENON_OK) {
+    tn_text_add(&text, "operators        %d\n", (int)count);
+    tenon_ops_release(ops);
+  }
+  *out_text = tn_text_take(&text);
+  return *out_text ? TENON_OK : TENON_MEMORY;
+}

@@ -1,0 +1,548 @@
+#!/usr/bin/env python3
+"""The `tenon` command from outside: what it prints, stores and exits with.
+
+Drives build/tenon on libraries that it builds itself and on small models that are written here.  Reference values are
+NumPy's.  Options: --build DIR (build); the others go to unittest.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIGHT = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
+build = ROOT / "build"
+
+TWICE = r"""
+#include <math.h>
+#include <tenon/op.h>
+static tenon_status_t twice_f32(const tenon_loop_t *loop) {
+  const float *x = (const float *)loop->data[0];
+  float *y = (float *)loop->data[1];
+  for (int64_t i = 0; i < loop->count; i++) y[i] = floorf(x[i]) + x[i];
+  return TENON_OK;
+}
+int not_exported(void);
+int not_exported(void) { return 1; }
+TENON_LIBRARY(toy, "1.2.3",
+  TENON_OP("twice(Tensor x) -> Tensor",
+    TENON_DOC("The number and its floor.\nMore about it."),
+    TENON_TYPES("x: f32; out = x"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_GRADIENT("x: none"),
+    TENON_LOOP("f32 -> f32", twice_f32)))
+"""
+
+CPLUSPLUS = r"""
+#include <stdexcept>
+#include <string>
+#include <vector>
+#include <tenon/op.h>
+inline std::vector<std::string> &seen() { static std::vector<std::string> names; return names; }
+static tenon_status_t run(tenon_call_t *call) {
+  seen().push_back("call");
+  if (tenon_count(call->inputs[0]) > 3) throw std::runtime_error("more than three");
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    static_cast<float *>(call->outputs[0]->data)[i] = 7;
+  return TENON_OK;
+}
+TENON_LIBRARY(toy, "1.0.0",
+  TENON_OP("seven(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+           TENON_TRAITS(TENON_PURE), TENON_GRADIENT("x: none"), TENON_KERNEL("cpu", run)))
+"""
+
+# Operators that end the process, or never end.
+BAD = r"""
+#include <stdlib.h>
+#include <tenon/op.h>
+static tenon_status_t die(tenon_call_t *call) { (void)call; abort(); }
+static tenon_status_t hang(tenon_call_t *call) { volatile int on = 1; (void)call; while (on) {} return TENON_OK; }
+#define BODY TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_GRADIENT("x: none")
+TENON_LIBRARY(bad, "1.0.0",
+  TENON_OP("die(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", die)),
+  TENON_OP("hang(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", hang)))
+"""
+
+
+def model(nodes, inputs, outputs, initializers=(), **domains):
+    """A model file's bytes; inputs and outputs: name, dtype, shape."""
+    graph = helper.make_graph(
+        nodes, "test", [helper.make_tensor_value_info(*i) for i in inputs],
+        [helper.make_tensor_value_info(*o) for o in outputs],
+        [numpy_helper.from_array(value, name) for name, value in dict(initializers).items()])
+    opsets = [helper.make_opsetid("", 17)] + [helper.make_opsetid(d, v) for d, v in domains.items()]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+def one(op_type, count=1, dtype=TensorProto.FLOAT, shape=(2, 3), result=None, domain="", **attributes):
+    """A model of one node on inputs x0, x1, ... with the result y."""
+    names = [f"x{i}" for i in range(count)]
+    node = helper.make_node(op_type, names, ["y"], domain=domain, **attributes)
+    return model([node], [(n, dtype, shape) for n in names], [("y", result or dtype, None)],
+                 **({domain: 1} if domain else {}))
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, np.ndarray):
+            np.save(path, content)
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content)
+        return path
+
+    def call(self, *arguments, **environment):
+        return subprocess.run([build / "tenon", *map(str, arguments)], capture_output=True, text=True,
+                              cwd=self.folder, env={**os.environ, **environment}, timeout=120)
+
+    def fine(self, *arguments, **environment):
+        result = self.call(*arguments, **environment)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout
+
+    def fails(self, code, *arguments, **environment):
+        """What is said on stderr; every failure begins with `tenon: `."""
+        result = self.call(*arguments, **environment)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.assertRegex(result.stderr, "(?m)^tenon: ")
+        return result.stderr
+
+
+class Usage(Command):
+    VERBS = ["build", "ops", "show", "run", "verify", "doctor"]
+
+    def test_help_lists_every_verb(self):
+        for arguments in (["--help"], ["-h"], ["help"]):
+            text = self.fine(*arguments)
+            for verb in self.VERBS:
+                self.assertRegex(text, rf"(?m)^  {verb} ")
+
+    def test_each_verb_has_help_that_opens_with_its_usage(self):
+        for verb in self.VERBS:
+            self.assertTrue(self.fine(verb, "--help").startswith(f"usage: tenon {verb}"))
+            self.assertEqual(self.fine(verb, "-h"), self.fine("help", verb))
+
+    def test_version_is_three_numbers(self):
+        self.assertRegex(self.fine("--version"), r"^tenon \d+\.\d+\.\d+\n$")
+
+    def test_an_unknown_verb_is_wrong_usage_and_the_nearest_is_named(self):
+        self.assertIn("did you mean 'build'?", self.fails(2, "biuld"))
+        self.assertIn("expected one of", self.fails(2, "xyzzy"))
+
+    def test_an_unknown_option_is_wrong_usage_and_the_nearest_is_named(self):
+        self.assertIn("did you mean '--input'?", self.fails(2, "run", "--imput=x", "m.onnx"))
+        self.assertIn("'-Z'", self.fails(2, "build", "-Z", "a.c"))
+
+    def test_a_missing_operand_or_value_is_wrong_usage(self):
+        self.fails(2)
+        self.assertIn("MODEL", self.fails(2, "run"))
+        self.assertIn("--threads", self.fails(2, "run", "m.onnx", "--threads"))
+        self.assertIn("'many'", self.fails(2, "run", "m.onnx", "--threads", "many"))
+        self.assertIn("plan|graph|shapes", self.fails(2, "run", "m.onnx", "--dump=trees"))
+
+    def test_an_option_may_be_shortened_while_it_is_clear(self):
+        path = self.write("m.onnx", one("Relu"))
+        self.assertIn("y  f32 [2, 3]", self.fine("run", path, "--inp", "ones"))
+
+
+class Build(Command):
+    def exported(self, path):
+        lines = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
+        return [line.split()[-1] for line in lines.stdout.splitlines()]
+
+    def test_a_c_source_becomes_a_library_that_exports_one_name(self):
+        self.write("toy.c", TWICE)
+        self.assertEqual(self.fine("build", "toy.c"), "built toy.so: 1 operator\n")
+        self.assertEqual(self.exported(self.folder / "toy.so"), ["tenon_library"])
+
+    def test_a_cplusplus_library_exports_one_name_and_its_exceptions_are_failures(self):
+        self.write("toy.cpp", CPLUSPLUS)
+        self.write("m.onnx", one("seven", shape=("n",), domain="toy"))
+        self.assertEqual(self.fine("build", "toy.cpp", "-o", "seven.so"), "built seven.so: 1 operator\n")
+        self.assertEqual(self.exported(self.folder / "seven.so"), ["tenon_library"])
+        self.assertIn("[7, 7]", self.fine("run", "m.onnx", "--ops", "seven.so", "-i", "ones", "-d", "n=2"))
+        self.assertIn("more than three", self.fails(1, "run", "m.onnx", "--ops", "seven.so", "-i", "ones", "-d", "n=4"))
+
+    def test_sources_of_several_languages_and_objects_make_one_library(self):
+        self.write("toy.c", TWICE.replace("floorf(x[i])", "more(x[i])").replace(
+            "static tenon_status_t", "float more(float x);\nstatic tenon_status_t", 1))
+        self.write("more.cc", '#include <cmath>\nextern "C" float part(float);\n'
+                   'extern "C" float more(float x) { return std::floor(part(x)); }\n')
+        self.write("part.c", "float part(float x);\nfloat part(float x) { return x * FACTOR; }\n")
+        self.write("note.S", '.section .note.GNU-stack,"",%progbits\n')
+        subprocess.run(["cc", "-fPIC", "-DFACTOR=3", "-c", "part.c"], cwd=self.folder, check=True)
+        self.fine("build", "toy.c", "more.cc", "note.S", "part.o", "-o", "all.so")
+        self.assertEqual(self.exported(self.folder / "all.so"), ["tenon_library"])
+        self.write("m.onnx", one("twice", domain="toy", shape=(2,)))
+        self.assertIn("[5.5, 8]", self.fine("run", "m.onnx", "--ops", "./all.so", "-i", "x0=1.5,2"))
+
+    def test_the_commands_are_shown_on_demand_and_flags_reach_them(self):
+        self.write("toy.c", TWICE)
+        text = self.fine("build", "-v", "toy.c", "-O1", "-g", "-DA=b c", "-I", "inc", "--", "-fno-math-errno")
+        for flag in ("-O1", "-g", "'-DA=b c'", "-Iinc", "-fno-math-errno", "-fPIC", "-std=c11", "toy.c"):
+            self.assertIn(f" {flag} ", text)
+
+    def test_a_function_of_another_type_does_not_compile(self):
+        self.write("toy.c", TWICE.replace("const tenon_loop_t *loop", "const tenon_dim_t *loop").replace(
+            "loop->data", "((float **)0)").replace("loop->count", "3"))
+        text = self.fails(1, "build", "toy.c")
+        self.assertIn("incompatible", text)
+        self.assertIn("toy.c does not compile", text)
+        self.assertFalse((self.folder / "toy.so").exists())
+
+    def test_a_name_that_nobody_defines_is_found_when_linking(self):
+        self.write("toy.c", TWICE.replace("floorf(x[i])", "missing(x[i])").replace(
+            "static tenon_status_t", "float missing(float x);\nstatic tenon_status_t", 1))
+        text = self.fails(1, "build", "toy.c")
+        self.assertIn("missing", text)
+        self.assertIn("toy.so does not link", text)
+
+    def test_a_library_that_cannot_be_loaded_is_a_failure_with_the_loaders_words(self):
+        self.write("none.c", "int nothing;\n")
+        self.assertIn("tenon_library", self.fails(1, "build", "none.c"))
+        self.assertIn("built", self.fine("build", "--no-check", "none.c"))
+        self.write("wrong.c", TWICE.replace("x: f32; out = x", "x: f33; out = x"))
+        text = self.fails(1, "build", "wrong.c")
+        self.assertIn("cannot be loaded", text)
+        self.assertIn("f33", text)
+
+    def test_all_sources_that_are_not_there_or_not_known_are_named(self):
+        text = self.fails(1, "build", "gone.c", "page.html")
+        self.assertIn("gone.c", text)
+        self.assertIn("page.html", text)
+
+    def test_the_compiler_is_the_environments(self):
+        self.write("toy.c", TWICE)
+        self.assertIn("nonesuch", self.fails(1, "build", "toy.c", CC="nonesuch"))
+        self.assertTrue(self.fine("build", "-v", "toy.c", CC="gcc -m64").startswith("gcc -m64 "))
+
+    def test_without_nvcc_cuda_sources_say_what_to_install(self):
+        self.write("k.cu", "")
+        self.assertIn("CUDA", self.fails(1, "build", "k.cu", NVCC="nonesuch"))
+
+    def test_no_temporary_file_is_left(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        self.write("toy.c", TWICE)
+        self.write("wrong.c", "this is no C\n")
+        self.fine("build", "toy.c", TMPDIR=str(temporary))
+        self.fails(1, "build", "wrong.c", TMPDIR=str(temporary))
+        self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_a_small_library_is_built_in_half_a_second(self):
+        self.write("toy.c", TWICE)
+        seconds = []
+        for _ in range(5):
+            begin = time.monotonic()
+            self.fine("build", "toy.c")
+            seconds.append(time.monotonic() - begin)
+        self.assertLess(min(seconds), 0.5)
+
+
+class Operators(Command):
+    def test_the_built_in_operators_are_listed_with_kernels_and_schema(self):
+        text = self.fine("ops")
+        self.assertRegex(text, r"(?m)^core::add +[1-9]\d* +\(Tensor a, Tensor b")
+
+    def test_a_librarys_operators_are_listed_with_the_first_line_of_their_text(self):
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        rows = self.fine("ops", "toy.so").splitlines()
+        self.assertEqual(len(rows), 2)
+        self.assertRegex(rows[1], r"^toy::twice +1 +\(Tensor x\) -> Tensor.* The number and its floor\.$")
+        self.assertIn("core::add", self.fine("ops", "--all", "toy.so"))
+
+    def test_json_says_everything_that_is_stated(self):
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        (row,) = json.loads(self.fine("ops", "--json", "./toy.so"))
+        self.assertEqual(row["name"], "toy::twice")
+        self.assertEqual(row["doc"], "The number and its floor.\nMore about it.")
+        self.assertEqual((row["library"], row["library_version"]), ("toy", "1.2.3"))
+        self.assertEqual((row["pure"], row["pointwise"], row["random"]), (True, True, False))
+        self.assertEqual(len(row["kernels"]), 1)
+        rows = json.loads(self.fine("ops", "--json"))
+        names = [row["name"] for row in rows]
+        self.assertEqual(names, sorted(names))
+        self.assertIn("core::matmul", names)
+
+    def test_a_library_that_is_not_there_is_a_failure(self):
+        self.assertIn("gone.so", self.fails(1, "ops", "gone.so"))
+
+    def test_show_says_what_an_operator_is(self):
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        text = self.fine("show", "toy::twice", "--ops", "toy.so")
+        for words in ("twice(Tensor x) -> Tensor", "More about it.", "x: f32; out = x", "pure pointwise", "toy 1.2.3",
+                      "toy.so", "f32 -> f32", "(chosen)"):
+            self.assertIn(words, text)
+
+    def test_show_lists_arguments_with_choices_and_defaults(self):
+        text = self.fine("show", "core::gelu")
+        self.assertRegex(text, r"(?m)^  attribute +choice +approximate .*one of 'none', 'tanh', default 'none'$")
+
+    def test_an_operator_that_is_not_there_is_a_failure_with_the_nearest_names(self):
+        self.assertIn("core::matmul", self.fails(1, "show", "core::matmull"))
+
+    def test_doctor_reports_on_the_machine_and_on_a_library(self):
+        self.assertGreater(len(self.fine("doctor").splitlines()), 3)
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        self.assertIn("tenon_library", self.fine("doctor", "toy.so"))
+
+    def test_doctor_says_what_is_wrong_with_a_file_that_is_no_library(self):
+        self.write("page.txt", "hello\n")
+        self.assertIn("page.txt", self.call("doctor", "page.txt").stdout + self.call("doctor", "page.txt").stderr)
+        self.fails(1, "doctor", "gone.so")
+
+
+class Run(Command):
+    def outputs(self, *arguments):
+        text = self.fine("run", *arguments, "-o", "out/deep")
+        return text, {p.stem: np.load(p) for p in (self.folder / "out/deep").iterdir()}
+
+    def test_inputs_come_from_files_of_numpy_and_onnx(self):
+        a = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)
+        b = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
+        graph = model([helper.make_node("MatMul", ["a", "b"], ["c"])], [("a", 1, (2, 3)), ("b", 1, (3, 4))], [("c", 1, (2, 4))])
+        self.write("m.onnx", graph)
+        self.write("a.npy", a)
+        self.write("b.pb", numpy_helper.from_array(b).SerializeToString())
+        text, results = self.outputs("m.onnx", "-i", "a=@a.npy", "--input=b=@b.pb")
+        np.testing.assert_allclose(results["c"], a @ b, rtol=1e-5)
+        self.assertIn("c  f32 [2, 4]  min ", text)
+        self.assertIn(f"max {(a @ b).max():.4g}"[:8], text)
+
+    def test_inputs_are_made_of_words_and_numbers(self):
+        self.write("m.onnx", one("Add", 2, TensorProto.INT64))
+        for value, expected in (("zeros", 0), ("ones", 1), ("5", 5)):
+            _, results = self.outputs("m.onnx", "-i", f"x0={value}", "-i", "x1=ones")
+            np.testing.assert_array_equal(results["y"], np.full((2, 3), expected + 1, np.int64))
+        _, results = self.outputs("m.onnx", "-i", "x0=[[1, 2, 3], [4, 5, -6]]", "-i", "zeros")
+        np.testing.assert_array_equal(results["y"], [[1, 2, 3], [4, 5, -6]])
+
+    def test_random_inputs_repeat_with_their_seed_and_differ_from_each_other(self):
+        self.write("m.onnx", one("Sub", 2, shape=(100, 100)))
+        results = [self.outputs("m.onnx", "-i", f"random:{seed}")[1]["y"] for seed in (3, 3, 4)]
+        np.testing.assert_array_equal(results[0], results[1])
+        self.assertGreater(np.abs(results[0] - results[2]).min(initial=1, where=results[0] != results[2]), 0)
+        self.assertAlmostEqual(float(results[0].std()), 2**0.5, delta=0.03)  # of the difference of two normal numbers
+        self.assertAlmostEqual(float(results[0].mean()), 0, delta=0.05)
+
+    def test_symbolic_extents_are_one_or_as_told(self):
+        self.write("m.onnx", one("Relu", shape=("batch", 3)))
+        self.assertIn("y  f32 [1, 3]", self.fine("run", "m.onnx", "-i", "ones"))
+        self.assertIn("y  f32 [5, 3]", self.fine("run", "m.onnx", "-i", "ones", "--dim", "batch=5"))
+        self.assertIn("batch", self.fails(1, "run", "m.onnx", "-i", "ones", "--dim", "bach=5"))
+
+    def test_inputs_that_are_not_given_are_listed_with_type_and_shape(self):
+        self.write("m.onnx", one("Add", 2, shape=("batch", 3)))
+        text = self.fails(1, "run", "m.onnx")
+        self.assertIn("x0  f32 [batch, 3]", text)
+        self.assertIn("x1  f32 [batch, 3]", text)
+        self.assertIn("--input random:0", text)
+        self.assertNotIn("x0", self.fails(1, "run", "m.onnx", "-i", "x0=ones"))
+
+    def test_an_input_that_the_model_lacks_is_a_failure(self):
+        self.write("m.onnx", one("Relu"))
+        self.assertIn("x0  f32 [2, 3]", self.fails(1, "run", "m.onnx", "-i", "image=ones"))
+        self.assertIn("input 'x0'", self.fails(1, "run", "m.onnx", "-i", "x0=@gone.npy"))
+
+    def test_names_with_colons_slashes_and_equals_signs_work_and_become_safe_file_names(self):
+        node = helper.make_node("Relu", ["in=put:0"], ["../out/put:0"])
+        self.write("m.onnx", model([node], [("in=put:0", 1, (2,))], [("../out/put:0", 1, (2,))]))
+        _, results = self.outputs("m.onnx", "-i", "in=put:0=-1,2")
+        self.assertEqual(list(results), ["_._out_put_0"])
+        np.testing.assert_array_equal(results["_._out_put_0"], [0, 2])
+
+    def test_strings_are_given_as_text_repeated_or_by_lines_of_a_file(self):
+        self.write("m.onnx", one("Identity", 1, TensorProto.STRING, ("n",)))
+        self.write("lines.txt", "one line\nand ünother\n")
+        text, results = self.outputs("m.onnx", "-i", "x0=a b=c")
+        self.assertEqual(results["y"].tolist(), ["a b=c"])
+        self.assertIn("['a b=c']", text)
+        self.assertEqual(self.outputs("m.onnx", "-i", "x0=one", "-i", "x0=two")[1]["y"].tolist(), ["one", "two"])
+        self.assertEqual(self.outputs("m.onnx", "-i", "x0=@lines.txt")[1]["y"].tolist(), ["one line", "and ünother"])
+
+    def test_a_repeated_run_prints_least_median_and_mean_time(self):
+        self.write("m.onnx", one("Relu"))
+        self.assertRegex(self.fine("run", "m.onnx", "-i", "ones", "--repeat", "5"),
+                         r"time of 5 runs  min [\d.]+ ms  median [\d.]+ ms  mean [\d.]+ ms")
+
+    def test_a_profile_is_a_trace_and_a_table_of_operators(self):
+        self.write("m.onnx", one("MatMul", 2, shape=(64, 64)))
+        text = self.fine("run", "m.onnx", "-i", "random", "--profile", "trace.json")
+        self.assertRegex(text, r"(?m)^core::matmul +1 +[\d.]+ +[\d.]+ +#+$")
+        trace = json.loads((self.folder / "trace.json").read_text())
+        events = trace["traceEvents"] if isinstance(trace, dict) else trace
+        self.assertTrue(any("matmul" in json.dumps(event) for event in events))
+
+    def test_dumps_of_graph_and_shapes_need_no_inputs(self):
+        self.write("m.onnx", one("Relu", shape=("batch", 3)))
+        for what in ("graph", "shapes"):
+            text = self.fine("run", "m.onnx", "--dump", what)
+            self.assertIn("x0", text)
+            self.assertNotIn("time", text)
+        self.assertIn("time", self.fine("run", "m.onnx", "--dump", "plan", "-i", "ones"))
+
+    def test_random_operators_repeat_with_the_seed(self):
+        node = helper.make_node("RandomNormal", [], ["y"], shape=[4])
+        self.write("m.onnx", model([node], [], [("y", 1, (4,))]))
+        a, b, c = (self.outputs("m.onnx", "--seed", seed)[1]["y"] for seed in (1, 1, 2))
+        np.testing.assert_array_equal(a, b)
+        self.assertFalse((a == c).any())
+
+    def test_a_model_that_is_not_there_or_no_model_is_a_failure(self):
+        self.write("m.onnx", "this is no model")
+        self.assertIn("gone.onnx", self.fails(1, "run", "gone.onnx"))
+        self.assertIn("m.onnx", self.fails(1, "run", "m.onnx"))
+
+
+class Verify(Command):
+    X = np.array([[-1, 0, 2], [3, -4, 5]], np.float32)
+
+    def case(self, name, content, inputs, outputs, data=None):
+        self.write(f"{name}/model.onnx", content)
+        for kind, values in (("input", inputs), ("output", outputs)):
+            for i, value in enumerate(values):
+                self.write(f"{name}/test_data_set_0/{kind}_{i}.pb", numpy_helper.from_array(value).SerializeToString())
+        if data:
+            self.write(f"{name}/data.json", json.dumps(data))
+
+    def last(self, text):
+        return text.splitlines()[-1]
+
+    def test_cases_that_agree_pass_alone_or_by_their_folder(self):
+        self.case("all/a", one("Relu"), [self.X], [np.maximum(self.X, 0)])
+        self.case("all/more/b", one("Neg"), [self.X], [-self.X])
+        self.assertEqual(self.fine("verify", "all/a"), "1 passed, 0 failed, 0 skipped\n")
+        self.assertEqual(self.fine("verify", "all/"), "2 passed, 0 failed, 0 skipped\n")
+        self.assertIn("ok    b\n", self.fine("verify", "-v", "all"))
+
+    def test_a_wrong_value_is_a_failure_that_says_where_and_how_large(self):
+        wrong = np.maximum(self.X, 0)
+        wrong[1, 2] += 1
+        wrong[0, 0] += 0.25
+        self.case("a", one("Relu"), [self.X], [wrong])
+        result = self.call("verify", "a")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("FAIL  a  output 0 'y': 2 of 6 elements differ, most at [1, 2]: expected 6, found 5 (off by 1)", result.stdout)
+        self.assertEqual(self.last(result.stdout), "0 passed, 1 failed, 0 skipped")
+
+    def test_another_dtype_or_shape_is_a_failure(self):
+        self.case("a", one("Relu"), [self.X], [np.maximum(self.X, 0).astype(np.float64)])
+        self.case("b", one("Relu"), [self.X], [np.maximum(self.X, 0)[:1]])
+        self.assertIn("expected dtype f64, found f32", self.call("verify", "a").stdout)
+        self.assertIn("expected shape [1, 3], found [2, 3]", self.call("verify", "b").stdout)
+
+    def test_tolerances_are_onnx_s_unless_the_case_or_the_command_line_says_otherwise(self):
+        off = np.maximum(self.X, 0) * np.float32(1.005)
+        self.case("a", one("Relu"), [self.X], [off])
+        self.case("b", one("Relu"), [self.X], [off], {"rtol": 0.01, "atol": 1e-7})
+        self.assertEqual(self.call("verify", "a").returncode, 1)
+        self.fine("verify", "--rtol", "0.01", "a")
+        self.fine("verify", "b")
+        self.assertEqual(self.call("verify", "--rtol=0.001", "b").returncode, 1)
+
+    def test_nan_equals_nan_and_infinity_itself_only(self):
+        x = np.array([np.nan, np.inf, 1], np.float32)
+        self.case("a", one("Neg", shape=(3,)), [x], [-x])
+        self.case("b", one("Neg", shape=(3,)), [x], [x * np.float32([1, 1, -1])])
+        self.fine("verify", "a")
+        self.assertIn("1 of 3 elements differ, most at [1]: expected inf, found -inf", self.call("verify", "b").stdout)
+
+    def test_integers_and_strings_are_compared_exactly(self):
+        large = np.full((2, 3), 10**9, np.int64)
+        words = np.array(["a", "bc"], object)
+        self.case("a", one("Add", 2, TensorProto.INT64), [large, large], [large * 2 + 1])
+        self.case("b", one("Identity", 1, TensorProto.STRING, (2,)), [words], [words])
+        self.case("c", one("Identity", 1, TensorProto.STRING, (2,)), [words], [words[::-1].copy()])
+        self.assertEqual(self.call("verify", "a").returncode, 1)
+        self.fine("verify", "b")
+        self.assertIn("expected 'bc', found 'a'", self.call("verify", "c").stdout)
+
+    def test_what_is_not_supported_is_skipped_and_counted_by_reason(self):
+        for name in "abc":
+            self.case(name, one("NoSuchOperator" + ("X" if name == "c" else "")), [self.X], [self.X])
+        text = self.fine("verify", "a", "b", "c")
+        self.assertRegex(text, r"(?m)^ +2  .*NoSuchOperator\b")
+        self.assertRegex(text, r"(?m)^ +1  .*NoSuchOperatorX\b")
+        self.assertEqual(self.last(text), "0 passed, 0 failed, 3 skipped")
+        self.assertRegex(self.fine("verify", "-v", "a"), r"(?m)^skip  a  .*NoSuchOperator")
+
+    def test_random_results_are_compared_by_shape_on_demand(self):
+        node = helper.make_node("RandomNormal", [], ["y"], shape=[4])
+        self.case("random_a", model([node], [], [("y", 1, (4,))]), [], [np.zeros(4, np.float32)])
+        self.assertEqual(self.call("verify", "random_a").returncode, 1)
+        self.fine("verify", "random_a", "--shape-only", "rand*_?")
+        self.assertEqual(self.call("verify", "random_a", "--shape-only", "rand").returncode, 1)
+
+    def test_a_light_model_gets_the_inputs_of_onnx_s_runner(self):
+        x = (np.arange(6).reshape(2, 3) / 6).astype(np.float32)
+        self.write("light/light_exp.onnx", one("Exp"))
+        self.write("light/light_exp_output_0.pb", numpy_helper.from_array(np.exp(x)).SerializeToString())
+        self.write("real/test_exp/data.json", json.dumps({"url": "onnx/backend/test/data/light/light_exp.onnx"}))
+        self.fine("verify", "light/light_exp.onnx")
+        self.assertEqual(self.fine("verify", "-v", "light", "real"), "ok    light_exp\nok    test_exp\n2 passed, 0 failed, 0 skipped\n")
+
+    @unittest.skipUnless(LIGHT.exists(), f"{LIGHT} is not there")
+    def test_onnx_s_own_light_models_agree(self):
+        text = self.fine("verify", LIGHT / "light_squeezenet.onnx", LIGHT / "light_shufflenet.onnx")
+        self.assertEqual(self.last(text), "2 passed, 0 failed, 0 skipped")
+
+    def bad_cases(self):
+        self.write("bad.c", BAD)
+        self.fine("build", "bad.c")
+        self.case("cases/a", one("die", domain="bad"), [self.X], [self.X])
+        self.case("cases/b", one("Neg"), [self.X], [-self.X])
+        self.case("cases/c", one("hang", domain="bad"), [self.X], [self.X])
+        self.case("cases/d", one("Relu"), [self.X], [np.maximum(self.X, 0)])
+
+    def test_isolated_cases_that_crash_or_hang_are_failures_and_the_others_go_on(self):
+        self.bad_cases()
+        for jobs in ([], ["-j2"], ["-j9"]):
+            result = self.call("verify", "cases", "--ops", "bad.so", "--isolate", "--timeout", "2", *jobs)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("FAIL  a  crashed with signal 6\n", result.stdout)
+            self.assertIn("FAIL  c  no result after 2 s\n", result.stdout)
+            self.assertEqual(self.last(result.stdout), "2 passed, 2 failed, 0 skipped")
+
+    def test_a_library_that_cannot_be_loaded_ends_everything(self):
+        self.case("a", one("Neg"), [self.X], [-self.X])
+        for options in ([], ["--isolate"], ["-j3"]):
+            self.assertIn("gone.so", self.fails(1, "verify", "a", "--ops", "gone.so", *options))
+
+    def test_a_folder_without_cases_is_a_failure(self):
+        (self.folder / "empty").mkdir()
+        self.assertIn("empty", self.fails(1, "verify", "empty"))
+        self.assertIn("gone", self.fails(1, "verify", "gone"))
+
+    def test_inputs_that_lack_are_a_failure_and_no_skip(self):
+        self.case("a", one("Add", 2), [self.X], [self.X])
+        result = self.call("verify", "a")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("has 1 inputs, the model has 2", result.stdout)
+
+
+if __name__ == "__main__":
+    if "--build" in sys.argv:
+        at = sys.argv.index("--build")
+        build = pathlib.Path(sys.argv[at + 1]).resolve()
+        del sys.argv[at : at + 2]
+    unittest.main()

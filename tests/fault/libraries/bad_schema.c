@@ -1,0 +1,6 @@
+/* Fault: the schema has a comma too many, in column 14. */
+#include "planted.h"
+
+/* clang-format off */
+TENON_LIBRARY(bad_schema, "1.0.0",
+  TENON_OP("op(Tensor x,, int n) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))

@@ -1,0 +1,10 @@
+/* Fault: it requires feature 3 of the host, which contract 1.0 does not have. */
+#include "planted.h"
+
+/* clang-format off */
+static const tenon_item_t items[] = {
+  TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING),
+  {TENON_TAG_END, 0, 0, 0, 0}
+};
+/* clang-format on */
+DESCRIPTOR((uint32_t)sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 1u << 3, "needs_feature", items)

@@ -1,0 +1,8 @@
+/* Fault: linked against a library that is nowhere when it is loaded, and against gone_too. */
+#include "planted.h"
+
+extern int gone(void);
+TENON_EXPORT int call_gone(void);
+int call_gone(void) { return gone(); }
+
+TENON_LIBRARY(needs_gone, "1.0.0", TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))

@@ -1,0 +1,10 @@
+/* Fault: made for major version 2 of the contract. */
+#include "planted.h"
+
+/* clang-format off */
+static const tenon_item_t items[] = {
+  TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING),
+  {TENON_TAG_END, 0, 0, 0, 0}
+};
+/* clang-format on */
+DESCRIPTOR((uint32_t)sizeof(tenon_descriptor_t), 0x20000u, TENON_LAYOUT, 0, "newer_major", items)

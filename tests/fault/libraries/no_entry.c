@@ -1,0 +1,5 @@
+/* Fault: it exports no entry. */
+#include "planted.h"
+
+TENON_EXPORT int something_else(void);
+int something_else(void) { return 1; }

@@ -1,0 +1,6 @@
+/* Fault: an operator that the library `good` has. */
+#include "planted.h"
+
+/* clang-format off */
+TENON_LIBRARY(takes_name, "1.0.0",
+  TENON_OP("good::doubles(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))

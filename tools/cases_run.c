@@ -1,0 +1,183 @@
+/* Running of one test case; see cases.h.  Each data set is run on the one executable of the case. */
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "cases.h"
+#include "fill.h"
+#include "system.h"
+
+typedef struct trial_t { /* a case under way */
+  const case_t *item;
+  tolerance_t tolerance;
+  tenon_graph_t *graph;
+  tenon_executable_t *executable;
+  tenon_tensor_t **inputs, **outputs;
+  int32_t input_count, output_count;
+  text_t *words;
+} trial_t;
+
+/* Puts the runtime's last message into words, without the model's path; what it does not know or support is no failure
+ * of the case. */
+static outcome_t judge(trial_t *trial, tenon_status_t status) {
+  const char *words = tenon_error(), *model = trial->item->model;
+  if (strncmp(words, model, strlen(model)) == 0 && strncmp(words + strlen(model), ": ", 2) == 0)
+    words += strlen(model) + 2;
+  text_add(trial->words, "%s", words);
+  return status == TENON_UNIMPLEMENTED || status == TENON_NOT_FOUND ? OUTCOME_SKIPPED : OUTCOME_FAILED;
+}
+
+static outcome_t open_model(trial_t *trial) {
+  tenon_status_t status = tenon_graph_load(trial->item->model, NULL, &trial->graph);
+  if (status == TENON_OK) status = tenon_executable_create(trial->graph, NULL, &trial->executable);
+  if (status != TENON_OK) return judge(trial, status);
+  trial->input_count = tenon_graph_input_count(trial->graph);
+  trial->output_count = tenon_graph_output_count(trial->graph);
+  trial->inputs = calloc((size_t)trial->input_count + 1, sizeof *trial->inputs);
+  trial->outputs = calloc((size_t)trial->output_count + 1, sizeof *trial->outputs);
+  if (trial->inputs && trial->outputs) return OUTCOME_PASSED;
+  text_add(trial->words, "out of memory");
+  return OUTCOME_FAILED;
+}
+
+static void drop(tenon_tensor_t **tensors, int32_t count) {
+  for (int32_t i = 0; tensors && i < count; i++) {
+    tenon_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
+}
+
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
+
+/* How many files FOLDER/KIND_0.pb, _1.pb, ... there are. */
+static int32_t count_files(const char *folder, const char *kind) {
+  text_t path = {NULL, 0, 0, false};
+  int32_t count = -1;
+  do {
+    text_clear(&path);
+    text_add(&path, "%s%s_%d.pb", folder, kind, (int)++count);
+  } while (system_is_file(text_get(&path)));
+  text_free(&path);
+  return count;
+}
+
+static outcome_t load_tensor(trial_t *trial, const char *folder, const char *kind, int32_t index,
+                             tenon_tensor_t **out) {
+  text_t path = {NULL, 0, 0, false};
+  text_add(&path, "%s%s_%d.pb", folder, kind, (int)index);
+  tenon_status_t status = tenon_tensor_load(text_get(&path), out);
+  outcome_t outcome = status == TENON_OK ? OUTCOME_PASSED : judge(trial, status);
+  text_free(&path);
+  return outcome;
+}
+
+static outcome_t load_inputs(trial_t *trial, const char *folder) {
+  int32_t files = count_files(folder, "input");
+  outcome_t outcome = OUTCOME_PASSED;
+  if (files != trial->input_count) {
+    text_add(trial->words, "%s has %d inputs, the model has %d", folder, (int)files, (int)trial->input_count);
+    return OUTCOME_FAILED;
+  }
+  for (int32_t i = 0; outcome == OUTCOME_PASSED && i < files; i++)
+    outcome = load_tensor(trial, folder, "input", i, &trial->inputs[i]);
+  return outcome;
+}
+
+/* The inputs that onnx.backend.test gives to light models. */
+static outcome_t make_inputs(trial_t *trial) {
+  for (int32_t i = 0; i < trial->input_count; i++) {
+    tenon_port_t port = {.size = sizeof port};
+    int64_t shape[TENON_RANK_MAX];
+    tenon_status_t status = tenon_graph_input(trial->graph, i, &port);
+    if (status == TENON_OK && port.ndim < 0) {
+      text_add(trial->words, "input '%s' has no shape, so that it cannot be made", port.name);
+      return OUTCOME_FAILED;
+    }
+    for (int32_t k = 0; status == TENON_OK && k < port.ndim; k++)
+      shape[k] = port.axes[k].extent >= 0 ? port.axes[k].extent : 1;
+    if (status == TENON_OK) status = tenon_tensor_create(port.dtype, port.ndim, shape, &trial->inputs[i]);
+    if (status != TENON_OK) return judge(trial, status);
+    if (!fill_tensor(trial->inputs[i], "ramp", 0, trial->words)) return OUTCOME_FAILED;
+  }
+  return OUTCOME_PASSED;
+}
+
+/* ---- one data set ----------------------------------------------------------------------------------------------- */
+
+static outcome_t check_output(trial_t *trial, const char *folder, const char *kind, int32_t index) {
+  tenon_port_t port = {.size = sizeof port};
+  tenon_tensor_t *expected = NULL;
+  text_t reason = {NULL, 0, 0, false};
+  tenon_status_t status = tenon_graph_output(trial->graph, index, &port);
+  outcome_t outcome = status == TENON_OK ? load_tensor(trial, folder, kind, index, &expected) : judge(trial, status);
+  if (outcome == OUTCOME_PASSED && !compare_tensors(expected, trial->outputs[index], &trial->tolerance, &reason)) {
+    text_add(trial->words, "output %d '%s': %s", (int)index, port.name, text_get(&reason));
+    outcome = OUTCOME_FAILED;
+  }
+  tenon_tensor_release(expected);
+  text_free(&reason);
+  return outcome;
+}
+
+/* `folder` ends in a separator, or, for light models, `kind` continues it. */
+static outcome_t run_set(trial_t *trial, const char *folder, const char *kind) {
+  int32_t files = count_files(folder, kind);
+  if (files != trial->output_count) {
+    text_add(trial->words, "%s has %d outputs, the model has %d", folder, (int)files, (int)trial->output_count);
+    return OUTCOME_FAILED;
+  }
+  tenon_status_t status = tenon_executable_run(trial->executable, trial->inputs, trial->outputs, NULL);
+  if (status != TENON_OK) return judge(trial, status);
+  outcome_t outcome = OUTCOME_PASSED;
+  for (int32_t i = 0; i < files && outcome == OUTCOME_PASSED; i++) outcome = check_output(trial, folder, kind, i);
+  return outcome;
+}
+
+static outcome_t run_sets(trial_t *trial) {
+  texts_t names = {NULL, 0, 0};
+  text_t folder = {NULL, 0, 0, false};
+  int32_t sets = 0;
+  outcome_t outcome = system_list_folder(trial->item->folder, &names, trial->words) ? OUTCOME_PASSED : OUTCOME_FAILED;
+  for (int32_t i = 0; i < names.count && outcome == OUTCOME_PASSED; i++) {
+    if (strncmp(names.items[i], "test_data_set", 13) != 0) continue;
+    text_clear(&folder);
+    text_add(&folder, "%s/%s/", trial->item->folder, names.items[i]);
+    sets++;
+    outcome = load_inputs(trial, text_get(&folder));
+    if (outcome == OUTCOME_PASSED) outcome = run_set(trial, text_get(&folder), "output");
+    drop(trial->inputs, trial->input_count);
+    drop(trial->outputs, trial->output_count);
+  }
+  if (outcome == OUTCOME_PASSED && sets == 0) {
+    text_add(trial->words, "%s has no test_data_set_*", trial->item->folder);
+    outcome = OUTCOME_FAILED;
+  }
+  text_free(&folder);
+  texts_free(&names);
+  return outcome;
+}
+
+static outcome_t run_light(trial_t *trial) {
+  text_t prefix = {NULL, 0, 0, false};
+  text_add(&prefix, "%.*s", (int)(strlen(trial->item->model) - 5), trial->item->model);
+  outcome_t outcome = make_inputs(trial);
+  if (outcome == OUTCOME_PASSED) outcome = run_set(trial, text_get(&prefix), "_output");
+  text_free(&prefix);
+  return outcome;
+}
+
+outcome_t cases_run(const case_t *item, const tolerance_t *tolerance, text_t *words) {
+  trial_t trial = {.item = item, .tolerance = *tolerance, .words = words};
+  tolerance_t *used = &trial.tolerance; /* the command line's, else the case's own, else onnx.backend.test's */
+  if (used->relative < 0) used->relative = item->relative >= 0 ? item->relative : 1e-3;
+  if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
+  outcome_t outcome = open_model(&trial);
+  if (outcome == OUTCOME_PASSED) outcome = item->folder ? run_sets(&trial) : run_light(&trial);
+  drop(trial.inputs, trial.input_count);
+  drop(trial.outputs, trial.output_count);
+  free(trial.inputs);
+  free(trial.outputs);
+  tenon_executable_release(trial.executable);
+  tenon_graph_release(trial.graph);
+  return outcome;
+}

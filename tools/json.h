@@ -1,0 +1,13 @@
+/* JSON: writing texts, and reading single members of the small files that come with ONNX's test cases. */
+#ifndef TOOLS_JSON_H
+#define TOOLS_JSON_H
+
+#include "text.h"
+
+/* Adds `text` in quotes, escaped; NULL: null. */
+void json_add_text(text_t *out, const char *text);
+/* The value of the first member called `name`; false if there is none of that type. */
+bool json_find_number(const char *json, const char *name, double *out_number);
+bool json_find_text(const char *json, const char *name, text_t *out_text);
+
+#endif

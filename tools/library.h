@@ -1,0 +1,14 @@
+/* The libraries that --ops names, and lists of operators.  Called by most verbs. */
+#ifndef TOOLS_LIBRARY_H
+#define TOOLS_LIBRARY_H
+
+#include <tenon/tenon.h>
+
+#include "text.h"
+
+/* Loads each of them for the rest of the process; what is wrong is added to `why`. */
+bool library_load_all(const texts_t *paths, text_t *why);
+/* A file name without a separator is looked for by the loader in its search path; this makes it the file it is. */
+void library_path(const char *file, text_t *out_path);
+
+#endif

@@ -1,0 +1,58 @@
+/* The `tenon` command: finds the verb and hands over.  The verbs are in verb_NAME.c, one each; the table here is the
+ * only list of them.  Exit codes: 0 fine, 1 failure, 2 wrong usage. */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "options.h"
+#include "say.h"
+#include "verb.h"
+
+static const verb_t *const verbs[] = {&verb_build, &verb_ops, &verb_show, &verb_run, &verb_verify, &verb_doctor};
+enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
+
+static void print_help(void) {
+  printf("usage: tenon VERB [option]... [argument]...\n\nBuilds, lists and runs Tenon operators, and runs "
+         "models.\n\nverbs:\n");
+  for (int i = 0; i < VERB_COUNT; i++) printf("  %-9s%s\n", verbs[i]->name, verbs[i]->summary);
+  printf("\n`tenon VERB --help` says more about a verb; `tenon --version` prints the version.\n");
+}
+
+static int say_unknown(const char *name) {
+  const char *names[VERB_COUNT];
+  for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
+  const char *nearest = text_nearest(name, names, VERB_COUNT);
+  if (nearest) return say_usage(NULL, "unknown verb '%s'; did you mean '%s'?", name, nearest);
+  text_t all = {NULL, 0, 0, false};
+  for (int i = 0; i < VERB_COUNT; i++) text_add(&all, "%s%s", i ? ", " : "", names[i]);
+  int code = say_usage(NULL, "unknown verb '%s'; expected one of: %s", name, text_get(&all));
+  text_free(&all);
+  return code;
+}
+
+static int dispatch(int argc, char **argv) {
+  if (argc < 2) return say_usage(NULL, "a verb is missing");
+  const char *name = argv[1];
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+    return printf("tenon %s\n", tenon_version()), EXIT_FINE;
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return print_help(), EXIT_FINE;
+  if (strcmp(name, "help") == 0) {
+    if (argc == 2) return print_help(), EXIT_FINE;
+    char help[] = "--help", *line[] = {argv[2], help, NULL};
+    for (int i = 0; i < VERB_COUNT; i++)
+      if (strcmp(verbs[i]->name, argv[2]) == 0) return verbs[i]->run(verbs[i], 2, line);
+    return say_unknown(argv[2]);
+  }
+  if (name[0] == '-') return say_usage(NULL, "unknown option '%s'; expected a verb, --help or --version", name);
+  for (int i = 0; i < VERB_COUNT; i++)
+    if (strcmp(verbs[i]->name, name) == 0) return verbs[i]->run(verbs[i], argc - 1, argv + 1);
+  return say_unknown(name);
+}
+
+int main(int argc, char **argv) {
+  int code = dispatch(argc, argv);
+  tenon_shutdown(); /* nothing of ours is left: what is, leak checkers show */
+  if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_FINE)
+    return say_failure("cannot write to standard output");
+  return code;
+}

@@ -1,0 +1,28 @@
+/* Other programs, and forked copies of this one.  Implemented in process_posix.c and worker_posix.c.
+ * Nothing is left running when these functions have returned. */
+#ifndef TOOLS_PROCESS_H
+#define TOOLS_PROCESS_H
+
+#include "text.h"
+
+/* Starts a program that is looked for in PATH; its output goes where ours goes, or nowhere if `quiet`. */
+bool process_start(const texts_t *command, bool quiet, int64_t *out_id, text_t *why);
+/* Waits for its end; true if that was exit status 0. */
+bool process_wait(int64_t id, const char *name, text_t *why);
+
+/* Work in forked children, so that a crash is the end of one item and not of the command.  Each child begins with
+ * `start` and then does every jobs-th item; when it dies, or is past the time for one item, a new one goes on after
+ * that item.  The parent must not have started threads.  `start` failing ends all of it with false; texts cross by a
+ * pipe. */
+typedef struct workers_t {
+  int32_t count, jobs; /* items; children at once */
+  double timeout_ms;   /* for one item; 0: none */
+  void *context;
+  bool (*start)(void *context, text_t *why);
+  int32_t (*run)(void *context, int32_t item, text_t *out_words);                /* in a child */
+  void (*done)(void *context, int32_t item, int32_t outcome, const char *words); /* in the parent */
+  int32_t crashed; /* the outcome of an item that ended its child */
+} workers_t;
+bool workers_run(const workers_t *workers, text_t *why);
+
+#endif

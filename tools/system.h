@@ -1,0 +1,28 @@
+/* What the command asks of the system: terminal, clock, processors, its own place, files and folders.
+ * Implemented in system_posix.c.  Functions that can fail give false and add the reason to `why`. */
+#ifndef TOOLS_SYSTEM_H
+#define TOOLS_SYSTEM_H
+
+#include "text.h"
+
+bool system_is_terminal(bool error_stream); /* stdout, or stderr */
+int32_t system_terminal_width(void);        /* of stdout; 0: it is no terminal */
+double system_clock_ms(void);               /* monotonic */
+int32_t system_processors(void);
+/* The folder that holds the running command; false where the system does not say. */
+bool system_own_folder(text_t *out_folder);
+
+bool system_is_file(const char *path);
+bool system_is_folder(const char *path);
+/* Names in a folder, sorted, without "." and "..". */
+bool system_list_folder(const char *path, texts_t *out_names, text_t *why);
+/* Makes the folder and those above it that lack; fine if it is there. */
+bool system_make_folder(const char *path, text_t *why);
+/* Makes a new folder for temporary files. */
+bool system_make_temporary(text_t *out_path, text_t *why);
+/* Removes a folder and the files in it. */
+void system_remove_folder(const char *path);
+/* Looks `name` up in PATH, or, with a separator in it, as it is. */
+bool system_can_execute(const char *name);
+
+#endif

@@ -1,0 +1,125 @@
+/* The system over POSIX; see system.h.  Nothing here prints.
+ * The command's own place is read from /proc where there is one. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "system.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+bool system_is_terminal(bool error_stream) { return isatty(error_stream ? STDERR_FILENO : STDOUT_FILENO) != 0; }
+
+int32_t system_terminal_width(void) {
+  struct winsize size;
+  if (!system_is_terminal(false)) return 0;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+double system_clock_ms(void) {
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+int32_t system_processors(void) {
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 && count < 4096 ? (int32_t)count : 1;
+}
+
+bool system_own_folder(text_t *out_folder) {
+  char path[4096];
+  ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+  if (size <= 0 || (size_t)size >= sizeof path) return false;
+  path[size] = 0;
+  char *separator = strrchr(path, '/');
+  if (!separator) return false;
+  text_bytes(out_folder, path, (size_t)(separator - path));
+  return !out_folder->failed;
+}
+
+bool system_is_file(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool system_is_folder(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool system_list_folder(const char *path, texts_t *out_names, text_t *why) {
+  bool fine = true;
+  DIR *folder = opendir(path);
+  if (!folder) return text_add(why, "%s: %s", path, strerror(errno)), false;
+  for (const struct dirent *entry; fine && (entry = readdir(folder)) != NULL;)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) fine = texts_add(out_names, entry->d_name);
+  closedir(folder);
+  if (!fine) text_add(why, "%s: out of memory", path);
+  texts_sort(out_names);
+  return fine;
+}
+
+bool system_make_folder(const char *path, text_t *why) {
+  text_t part = {NULL, 0, 0, false};
+  bool fine = true;
+  for (size_t i = 1, size = strlen(path); fine && i <= size; i++) {
+    if (path[i] != '/' && path[i] != 0) continue;
+    text_clear(&part);
+    text_bytes(&part, path, i);
+    if (mkdir(text_get(&part), 0777) != 0 && !system_is_folder(text_get(&part))) {
+      text_add(why, "cannot make the folder %s: %s", text_get(&part), strerror(errno));
+      fine = false;
+    }
+  }
+  text_free(&part);
+  return fine;
+}
+
+bool system_make_temporary(text_t *out_path, text_t *why) {
+  const char *parent = getenv("TMPDIR");
+  text_add(out_path, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
+  if (out_path->failed || !mkdtemp(out_path->data)) {
+    text_add(why, "cannot make the temporary folder %s: %s", text_get(out_path), strerror(errno));
+    text_clear(out_path);
+    return false;
+  }
+  return true;
+}
+
+void system_remove_folder(const char *path) {
+  texts_t names = {NULL, 0, 0};
+  text_t file = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  system_list_folder(path, &names, &why);
+  for (int32_t i = 0; i < names.count; i++) {
+    text_clear(&file);
+    text_add(&file, "%s/%s", path, names.items[i]);
+    unlink(text_get(&file));
+  }
+  rmdir(path);
+  text_free(&file);
+  text_free(&why);
+  texts_free(&names);
+}
+
+bool system_can_execute(const char *name) {
+  const char *path = getenv("PATH");
+  bool found = false;
+  if (strchr(name, '/')) return access(name, X_OK) == 0 && system_is_file(name);
+  text_t file = {NULL, 0, 0, false};
+  for (const char *part = path ? path : "/usr/bin:/bin"; part && !found;) {
+    size_t size = strcspn(part, ":");
+    text_clear(&file);
+    text_add(&file, "%.*s/%s", (int)size, size > 0 ? part : ".", name);
+    found = access(text_get(&file), X_OK) == 0 && system_is_file(text_get(&file));
+    part = part[size] ? part + size + 1 : NULL;
+  }
+  text_free(&file);
+  return found;
+}

@@ -1,0 +1,41 @@
+/* A growing text and a list of texts.  Everything in the tool that puts words together uses them.
+ * Failure to grow is remembered in `failed`; text_get then says so, so that callers need not ask at each step. */
+#ifndef TOOLS_TEXT_H
+#define TOOLS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/op.h>
+
+typedef struct text_t {
+  char *data; /* terminated; NULL while empty */
+  size_t size, capacity;
+  bool failed;
+} text_t;
+
+void text_add(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
+void text_bytes(text_t *text, const char *data, size_t size);
+const char *text_get(const text_t *text); /* "" while empty, "out of memory" when it could not grow */
+void text_clear(text_t *text);            /* keeps the memory */
+void text_free(text_t *text);
+
+typedef struct texts_t { /* owns its items */
+  char **items;
+  int32_t count, capacity;
+} texts_t;
+
+bool texts_add(texts_t *list, const char *text); /* copies; false: no memory */
+void texts_sort(texts_t *list);
+void texts_free(texts_t *list);
+bool texts_has(const texts_t *list, const char *text);
+
+/* The part of a path after its last separator. */
+const char *text_file_name(const char *path);
+bool text_ends_with(const char *text, const char *end);
+/* `*` stands for any run of characters, `?` for one. */
+bool text_matches(const char *text, const char *pattern);
+/* The name nearest to `name` among `count`, or NULL if none is near enough to be what was meant. */
+const char *text_nearest(const char *name, const char *const *names, int32_t count);
+
+#endif

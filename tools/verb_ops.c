@@ -1,0 +1,171 @@
+/* `tenon ops`: a table, or JSON, of the operators of some libraries or of the built-in ones. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "json.h"
+#include "library.h"
+#include "options.h"
+#include "say.h"
+#include "system.h"
+
+typedef struct row_t {
+  const tenon_op_t *op;
+  tenon_op_info_t info;
+} row_t;
+
+typedef struct rows_t {
+  row_t *items;
+  int32_t count, capacity;
+} rows_t;
+
+static bool add_row(rows_t *rows, const tenon_op_t *op) {
+  if (rows->count == rows->capacity) {
+    if (rows->capacity > INT32_MAX / 4) return false;
+    int32_t capacity = rows->capacity * 2 + 64;
+    row_t *items = realloc(rows->items, (size_t)capacity * sizeof *items);
+    if (!items) return false;
+    rows->items = items, rows->capacity = capacity;
+  }
+  row_t *row = &rows->items[rows->count++];
+  *row = (row_t){.op = op, .info = {.size = sizeof row->info}};
+  tenon_op_info(op, &row->info);
+  return true;
+}
+
+static int compare_rows(const void *a, const void *b) {
+  return strcmp(((const row_t *)a)->info.name, ((const row_t *)b)->info.name);
+}
+
+/* The operators of these libraries, or of all that are loaded. */
+static bool collect(const texts_t *files, bool all, rows_t *rows, text_t *why) {
+  bool fine = true;
+  for (int32_t i = 0; fine && i < files->count; i++) {
+    tenon_library_t *library = NULL;
+    text_t path = {NULL, 0, 0, false};
+    library_path(files->items[i], &path);
+    fine = tenon_library_load(text_get(&path), 0, &library) == TENON_OK;
+    if (!fine) text_add(why, "%s", tenon_error());
+    for (int32_t k = 0; fine && !all && k < tenon_library_op_count(library); k++)
+      if (!(fine = add_row(rows, tenon_library_op(library, k)))) text_add(why, "out of memory");
+    tenon_library_release(library); /* it stays loaded: the rows lend its texts */
+    text_free(&path);
+  }
+  if (fine && (all || files->count == 0)) {
+    const tenon_op_t *const *ops = NULL;
+    int32_t count = 0;
+    if (tenon_ops_list(&ops, &count) != TENON_OK) return text_add(why, "%s", tenon_error()), false;
+    for (int32_t i = 0; fine && i < count; i++)
+      if (!(fine = add_row(rows, ops[i]))) text_add(why, "out of memory");
+    tenon_ops_release(ops);
+  }
+  if (rows->count > 1) qsort(rows->items, (size_t)rows->count, sizeof *rows->items, compare_rows);
+  return fine;
+}
+
+/* What follows the name in a schema: arguments and results. */
+static const char *signature(const row_t *row) {
+  const char *open = row->info.schema ? strchr(row->info.schema, '(') : NULL;
+  return open ? open : "";
+}
+
+static int32_t bounded(size_t size, int32_t limit) { return size < (size_t)limit ? (int32_t)size : limit; }
+
+static void print_table(const rows_t *rows) {
+  int32_t names = 8, signatures = 8, width = system_terminal_width();
+  text_t line = {NULL, 0, 0, false};
+  for (int32_t i = 0; i < rows->count; i++) { /* a few long ones stick out and do not widen the table */
+    int32_t name = bounded(strlen(rows->items[i].info.name), 36),
+            text = bounded(strlen(signature(&rows->items[i])), 64);
+    if (name > names) names = name;
+    if (text > signatures) signatures = text;
+  }
+  if (rows->count > 0) printf("%-*s  kernels  %-*s  about\n", (int)names, "operator", (int)signatures, "arguments");
+  for (int32_t i = 0; i < rows->count; i++) {
+    const tenon_op_info_t *info = &rows->items[i].info;
+    const char *doc = info->doc ? info->doc : "";
+    text_clear(&line);
+    text_add(&line, "%-*s  %7d  %-*s", (int)names, info->name, (int)info->kernel_count, *doc ? (int)signatures : 0,
+             signature(&rows->items[i]));
+    if (*doc) text_add(&line, "  %.*s", (int)strcspn(doc, "\n"), doc);
+    if (width > 8 && line.size > (size_t)width)
+      printf("%.*s...\n", (int)width - 3, text_get(&line));
+    else
+      printf("%s\n", text_get(&line));
+  }
+  text_free(&line);
+}
+
+static void print_json(const rows_t *rows) {
+  text_t json = {NULL, 0, 0, false};
+  text_add(&json, "[");
+  for (int32_t i = 0; i < rows->count; i++) {
+    const tenon_op_info_t *info = &rows->items[i].info;
+    const struct {
+      const char *name, *text;
+    } members[] = {{"name", info->name},
+                   {"schema", info->schema},
+                   {"doc", info->doc},
+                   {"types", info->types},
+                   {"shapes", info->shapes},
+                   {"where", info->where},
+                   {"gradient", info->gradient},
+                   {"batching", info->batching},
+                   {"sharding", info->sharding},
+                   {"reuse", info->reuse},
+                   {"library", info->library},
+                   {"library_version", info->library_version},
+                   {"library_path", info->library_path}};
+    text_add(&json, "%s\n  {", i ? "," : "");
+    for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
+      text_add(&json, "%s\"%s\": ", k ? ", " : "", members[k].name);
+      json_add_text(&json, members[k].text);
+    }
+    text_add(&json, ", \"version\": %lld, \"pure\": %s, \"pointwise\": %s, \"random\": %s, \"kernels\": [",
+             (long long)info->version, info->traits & TENON_PURE ? "true" : "false",
+             info->traits & TENON_POINTWISE ? "true" : "false", info->traits & TENON_RANDOM ? "true" : "false");
+    for (int32_t k = 0; k < info->kernel_count; k++) {
+      char *kernel = tenon_op_kernel(rows->items[i].op, k);
+      text_add(&json, "%s", k ? ", " : "");
+      json_add_text(&json, kernel);
+      tenon_text_release(kernel);
+    }
+    text_add(&json, "]}");
+  }
+  text_add(&json, "%s]\n", rows->count > 0 ? "\n" : "");
+  fputs(text_get(&json), stdout);
+  text_free(&json);
+}
+
+static int run(const verb_t *verb, int argc, char **argv) {
+  bool json = false, all = false;
+  rows_t rows = {NULL, 0, 0};
+  text_t why = {NULL, 0, 0, false};
+  const option_t options[] = {
+      {"json", 'j', OPTION_FLAG, NULL, "print a JSON list with everything that is stated", &json},
+      {"all", 'a', OPTION_FLAG, NULL, "with LIB: the built-in operators too", &all},
+      {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
+  command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
+  int code = options_parse(&line, argc, argv);
+  if (code == OPTIONS_GO_ON) {
+    if (!collect(&line.operands, all, &rows, &why)) {
+      code = say_failure("%s", text_get(&why));
+    } else {
+      code = EXIT_FINE;
+      if (json)
+        print_json(&rows);
+      else
+        print_table(&rows);
+    }
+  }
+  free(rows.items);
+  texts_free(&line.operands);
+  text_free(&why);
+  return code;
+}
+
+const verb_t verb_ops = {"ops", "[option]... [LIB]...", "list the operators of libraries, or the built-in ones",
+                         "Lists operators: name, number of kernels, arguments and results, first line of the text.\n"
+                         "LIB is a file, or a name that is looked for in the folders of TENON_LIBRARY_PATH.\n",
+                         run};
