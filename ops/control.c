@@ -119,24 +119,25 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds, const t
 /* ---- loop --------------------------------------------------------------------------------------------------------- */
 
 enum { LOOP_BODY, LOOP_COUNT, LOOP_DTYPES, LOOP_RANKS };
+enum { LOOP_STATES, LOOP_CAPTURED, LOOP_TRIPS, LOOP_CONDITION };
 
 static tenon_status_t loop_infer(tenon_infer_t *infer) {
   return state_results(infer, &infer->attrs[LOOP_COUNT], &infer->attrs[LOOP_DTYPES], &infer->attrs[LOOP_RANKS]);
 }
 
 static tenon_status_t loop_run(tenon_call_t *call) {
-  const tenon_tensor_t *states = call->inputs[2], *captured = call->inputs[3];
+  const tenon_tensor_t *states = call->inputs[LOOP_STATES], *captured = call->inputs[LOOP_CAPTURED];
   int64_t count = call->attrs[LOOP_COUNT].as.i, state_count = states->shape[0], more = INT64_MAX, go_on = 1;
   tenon_tensor_t **inputs = slots(call, 2 + state_count + captured->shape[0]);
-  tenon_tensor_t **current = slots(call, count), *condition = call->inputs[1];
+  tenon_tensor_t **current = slots(call, count), *condition = call->inputs[LOOP_CONDITION];
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
   if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
-  if (call->inputs[0]) TENON_TRY(read_scalar(call, call->inputs[0], &more));
+  if (call->inputs[LOOP_TRIPS]) TENON_TRY(read_scalar(call, call->inputs[LOOP_TRIPS], &more));
   if (condition) TENON_TRY(read_scalar(call, condition, &go_on));
   else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL))) return TENON_MEMORY;
-  if (!call->inputs[1]) *(uint8_t *)condition->data = 1;
+  if (!call->inputs[LOOP_CONDITION]) *(uint8_t *)condition->data = 1;
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
   for (int64_t round = 0; round < more && go_on; round++) {
@@ -159,8 +160,8 @@ static tenon_status_t loop_run(tenon_call_t *call) {
 
 /* ---- scan --------------------------------------------------------------------------------------------------------- */
 
-enum { SCAN_BODY, SCAN_COUNT, SCAN_INPUT_AXES, SCAN_INPUT_REVERSE, SCAN_OUTPUT_AXES, SCAN_OUTPUT_REVERSE, SCAN_DTYPES,
-       SCAN_RANKS };
+enum { SCAN_BODY, SCAN_COUNT, SCAN_DTYPES, SCAN_RANKS, SCAN_INPUT_AXES, SCAN_INPUT_REVERSE, SCAN_OUTPUT_AXES,
+       SCAN_OUTPUT_REVERSE };
 
 static tenon_status_t scan_infer(tenon_infer_t *infer) {
   return state_results(infer, &infer->attrs[SCAN_COUNT], &infer->attrs[SCAN_DTYPES], &infer->attrs[SCAN_RANKS]);
@@ -254,15 +255,15 @@ TENON_ITEMS(core_control,
     TENON_DOC("The results of one of two graphs, both of which take `captured`."),
     TENON_TYPES("condition: bool; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
     TENON_COMPOSITE(if_run)),
-  TENON_OP("loop(Tensor? @host trips=None, Tensor? @host condition=None, Tensor[] states, Tensor[] captured, *, graph body, "
-           "int count, int[] dtypes=[], int[] ranks=[]) -> Tensor[count]",
+  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, graph body, "
+           RESULTS ") -> Tensor[count]",
     TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is false or\n"
               "all trips are made.  Gives the last states, then the `more` of all rounds, each stacked along a new first axis."),
-    TENON_TYPES("trips: i64|i32; condition: bool; states = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE),
+    TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(loop_infer), TENON_USES("core::contiguous"),
     TENON_COMPOSITE(loop_run)),
-  TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, int count, int[] input_axes=[], "
-           "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[], int[] dtypes=[], int[] ranks=[]) "
+  TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS ", int[] input_axes=[], "
+           "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[]) "
            "-> Tensor[count]",
     TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes, backwards\n"
               "where input_reverse is 1.  Gives the last states, then the `more` of all rounds along output_axes."),

@@ -150,8 +150,8 @@ tenon_status_t core_conv_run(tenon_call_t *call) {
   return convolve(call, &c);
 }
 
-void core_conv_transpose_window(tenon_call_t *call, window_t *window) {
-  const tenon_tensor_t *x = call->inputs[0], *w = call->inputs[1];
+void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, window_t *window) {
+  const tenon_tensor_t *x = call->inputs[0];
   const tenon_value_t *padding = &call->attrs[OUTPUT_PADDING];
   window_args_t args = window_args(call->attrs, 0);
   core_window_set(window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, call->outputs[0]->shape + 2);
@@ -169,7 +169,7 @@ void core_conv_transpose_window(tenon_call_t *call, window_t *window) {
 
 tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
   convolution_t c = {.group = call->attrs[GROUP].as.i, .transposed = 1, .finish = {.scale = 1, .bias_scale = 1}};
-  core_conv_transpose_window(call, &c.window);
+  core_conv_transpose_window(call, call->inputs[1], &c.window);
   return convolve(call, &c);
 }
 

@@ -26,6 +26,6 @@ tenon_status_t core_convolution_infer(tenon_infer_t *infer, uint32_t x, uint32_t
 tenon_status_t core_conv_run(tenon_call_t *call);
 tenon_status_t core_conv_transpose_run(tenon_call_t *call);
 /* The window of a call of conv_transpose. */
-void core_conv_transpose_window(tenon_call_t *call, window_t *window);
+void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, window_t *window);
 
 #endif

@@ -360,7 +360,7 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
       return tenon_fail(infer, TENON_INVALID, "%d sizes for %" PRId64 " parts", sizes.count, count);
   }
   for (int64_t i = 0; i < count; i++) {
-    tenon_meta_t *out = infer->outputs[i];
+    tenon_meta_t *out = infer->outputs[0] ? infer->outputs[0]->items[i] : NULL;
     tenon_dim_t size = each;
     if (infer->inputs[1]) {
       size = sizes.known ? sizes.at[i] : tenon_dim(infer, TENON_DIM_BOUND, extent, tenon_extent(0));

@@ -52,6 +52,19 @@ tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args
   return TENON_OK;
 }
 
+void core_window_out(const window_args_t *args, int32_t rank, const int64_t *in, const int64_t *kernel, int64_t *out) {
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t stride = list_at(args->strides, i, 1), span = (kernel[i] - 1) * list_at(args->dilations, i, 1) + 1;
+    if (args->auto_pad == WINDOW_SAME_UPPER || args->auto_pad == WINDOW_SAME_LOWER) {
+      out[i] = (in[i] + stride - 1) / stride;
+    } else {
+      int explicit_pads = args->auto_pad == WINDOW_EXPLICIT;
+      int64_t pads = explicit_pads ? list_at(args->pads, i, 0) + list_at(args->pads, i + rank, 0) : 0;
+      out[i] = (in[i] + pads - span) / stride + 1;
+    }
+  }
+}
+
 void core_window_set(window_t *window, const window_args_t *args, int32_t rank, const int64_t *in,
                      const int64_t *kernel, const int64_t *out) {
   window->rank = rank;

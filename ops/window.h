@@ -34,6 +34,8 @@ tenon_status_t core_window_check(tenon_infer_t *infer, const window_args_t *args
 /* out[i] for a window of kernel[i] over in[i]. */
 tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args, int32_t rank, const tenon_dim_t *in,
                                  const tenon_dim_t *kernel, tenon_dim_t *out);
+/* The same for numbers, which must be good. */
+void core_window_out(const window_args_t *args, int32_t rank, const int64_t *in, const int64_t *kernel, int64_t *out);
 /* The numbers of one call. */
 void core_window_set(window_t *window, const window_args_t *args, int32_t rank, const int64_t *in,
                      const int64_t *kernel, const int64_t *out);

@@ -23,7 +23,8 @@ static tenon_status_t start(void) {
   tenon_status_t status = tn_registry_add(tenon_library_core(), "", NULL, NULL, &offences, &core);
   if (status != TENON_OK && offences.size) status = tn_fail(status, "the built-in operators: %s", offences.data);
   tn_text_clear(&offences);
-  if (status != TENON_OK) tn_registry_clear();
+  if (status == TENON_OK) tn_registry_release(core);
+  else tn_registry_clear();
   tn_graph_start();
   return status;
 }

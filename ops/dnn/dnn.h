@@ -74,6 +74,16 @@ int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_m
 void *dnn_pack(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md);
 void dnn_free(void *memory);
 
+/* ---- channels-last memory of [N, C, spatial...] -------------------------------------------------------------------
+ */
+
+void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides);
+int dnn_is_last(const tenon_tensor_t *x);
+/* The elements of x in that layout: x's own memory, or a temporary.  NULL: failed, and said so. */
+void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x);
+/* And back, to an output of any strides. */
+tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from, const tenon_tensor_t *out);
+
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */
 
 dnnl_memory_desc_t dnn_strided(int32_t rank, const int64_t *dims, const int64_t *strides); /* f32; NULL: failed */

@@ -18,6 +18,14 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 static bool is_word(char c) { return is_letter(c) || is_digit(c); }
 static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
+static bool is_sign(char c) {
+  switch (c) {
+  case '(': case ')': case '[': case ']': case ',': case '=': case ':': case ';': case '.': case '*': case '?': case '!':
+  case '@': case '|': return true;
+  default: return false;
+  }
+}
+
 static const char *bad(tn_lexer_t *lexer, const char *end, const char *why) {
   lexer->kind = TN_TOKEN_BAD, lexer->bad = why;
   return end;
@@ -72,7 +80,7 @@ void tn_lexer_next(tn_lexer_t *lexer) {
     lexer->kind = TN_TOKEN_DOTS, at += 3;
   } else if (*at == 0) {
     lexer->kind = TN_TOKEN_END;
-  } else if (strchr("()[],=:;.*?!@|", *at)) {
+  } else if (is_sign(*at)) {
     lexer->kind = *at++;
   } else {
     at = bad(lexer, at + 1, "which no text of the contract has");
@@ -92,7 +100,8 @@ bool tn_lexer_take(tn_lexer_t *lexer, int kind) {
 }
 
 bool tn_lexer_is(const tn_lexer_t *lexer, const char *word) {
-  return lexer->kind == TN_TOKEN_NAME && strncmp(lexer->start, word, lexer->size) == 0 && word[lexer->size] == 0;
+  return lexer->kind == TN_TOKEN_NAME && lexer->start[0] == word[0] &&
+         strncmp(lexer->start, word, lexer->size) == 0 && word[lexer->size] == 0;
 }
 
 tenon_status_t tn_lexer_expect(tn_lexer_t *lexer, int kind, const char *expected) {

@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "core/value.h"
 #include "dispatch/call.h"
+#include "dispatch/registry.h"
 
 static inline __attribute__((always_inline)) tenon_status_t dispatch(const tenon_op_t *op, tn_frame_t *frame,
                                                                      const tenon_value_t *attrs,
@@ -268,15 +269,18 @@ tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *att
     tn_release_memory(bound);
     return status;
   }
+  tn_registry_use(op->library);
   *out_bound = bound;
   return TENON_OK;
 }
 
 void tenon_bound_release(tenon_bound_t *bound) {
   if (!bound) return;
+  const tn_library_t *library = bound->op->library;
   if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
   tn_arena_clear(&bound->arena);
   tn_release_memory(bound);
+  tn_registry_unuse(library);
 }
 
 tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {

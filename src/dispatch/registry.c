@@ -41,6 +41,7 @@ tn_library_t *tn_registry_library(const char *path) {
   tn_mutex_lock(&lock);
   for (size_t i = 0; i < library_count && !found; i++)
     if (strcmp(libraries[i]->path, path) == 0) found = libraries[i];
+  if (found) __atomic_fetch_add(&found->references, 1, __ATOMIC_RELAXED);
   tn_mutex_unlock(&lock);
   return found;
 }
@@ -120,16 +121,22 @@ static void offend(build_t *b, tenon_status_t code, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  for (char *at = text; *at; at++)
+    if (*at == '\n') *at = ' '; /* an offence is one line */
   tn_text_add(b->offences, "%s%s", b->offences->size ? "\n" : "", text);
   b->code = b->offence_count++ ? TENON_INVALID : code;
   if (code == TENON_MEMORY) b->failed = true;
 }
 
-static bool check(build_t *b, tenon_status_t status) { /* of a parser: its message is the offence */
+static tenon_op_t *target(const build_t *b) { return b->op ? b->op : b->extension ? b->extension->op : NULL; }
+
+static bool check(build_t *b, tenon_status_t status) { /* of a parser: its message is the offence, after the operator's name */
   if (status == TENON_OK) return true;
   char text[2048];
+  const char *name = target(b) ? target(b)->name : "";
   snprintf(text, sizeof text, "%s", tn_error());
-  offend(b, status, "%s", text);
+  bool is_named = strstr(text, name) != NULL;
+  offend(b, status, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", text);
   return false;
 }
 
@@ -203,10 +210,20 @@ static void begin_extension(build_t *b, const char *name) {
   *b->extension = (tn_extension_t){op, NULL, NULL};
 }
 
-static tenon_op_t *target(const build_t *b) { return b->op ? b->op : b->extension ? b->extension->op : NULL; }
+typedef struct texts_t { /* of one operator, parsed when all are there */
+  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *uses;
+  bool has_bad_kernel;
+} texts_t;
+
+static texts_t *texts_of(build_t *b) { /* hang on the operator until finish */
+  tenon_op_t *op = b->op;
+  if (!op->use_names) op->use_names = room(b, &op->arena, sizeof(texts_t));
+  return (texts_t *)(uintptr_t)op->use_names;
+}
 
 static void add_kernel(build_t *b, const tenon_item_t *item) {
   tenon_op_t *op = target(b);
+  if (b->op) texts_of(b)->has_bad_kernel = true; /* until it is added */
   const char *kind = item->tag == TENON_TAG_KERNEL ? "KERNEL" : item->tag == TENON_TAG_LOOP ? "LOOP" : item->tag == TENON_TAG_ROW ? "ROW" : "COMPOSITE";
   if (!item->function) {
     offend(b, TENON_INVALID, "%s: %s '%s' has no function", op->name, kind, item->text ? (const char *)item->text : "");
@@ -248,6 +265,7 @@ static void add_kernel(build_t *b, const tenon_item_t *item) {
   } else {
     kernel->next = op->kernels;
     op->kernels = kernel;
+    texts_of(b)->has_bad_kernel = false;
   }
 }
 
@@ -262,16 +280,6 @@ static void set_function(build_t *b, tenon_any_fn *slot, const tenon_item_t *ite
   if (*slot) offend(b, TENON_INVALID, "%s: %s is stated twice", target(b)->name, what);
   else if (!item->function) offend(b, TENON_INVALID, "%s: %s has no function", target(b)->name, what);
   else *slot = item->function;
-}
-
-typedef struct texts_t { /* of one operator, parsed when all are there */
-  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *uses;
-} texts_t;
-
-static texts_t *texts_of(build_t *b) { /* hang on the operator until finish */
-  tenon_op_t *op = b->op;
-  if (!op->use_names) op->use_names = room(b, &op->arena, sizeof(texts_t));
-  return (texts_t *)(uintptr_t)op->use_names;
 }
 
 static void add_upgrade(build_t *b, const tenon_item_t *item) {
@@ -424,7 +432,7 @@ static void finish_op(build_t *b, tenon_op_t *op) {
   bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
   if (!knows_shapes && !composite)
     offend(b, TENON_INVALID, "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
-  if (!op->kernels && !is_view_operator(op))
+  if (!op->kernels && !t.has_bad_kernel && !is_view_operator(op))
     offend(b, TENON_INVALID, "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)", op->name);
   if (op->create && !op->destroy) offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
   const tenon_op_t **uses = op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
@@ -567,42 +575,69 @@ static void take_out(size_t index) {
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i]);
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
-  free_library(library);
 }
 
-static const char *user_of(const tn_library_t *library) { /* a library whose operators use one of this one's */
+static bool is_used(const tn_library_t *library) { /* by operators of another library, or kernels added to this one's */
   for (size_t l = 0; l < library_count; l++) {
     if (libraries[l] == library) continue;
     for (uint32_t i = 0; i < libraries[l]->op_count; i++)
       for (uint32_t u = 0; u < libraries[l]->ops[i]->use_count; u++)
-        if (libraries[l]->ops[i]->uses[u]->library == library) return libraries[l]->name;
+        if (libraries[l]->ops[i]->uses[u]->library == library) return true;
     for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
-      if (libraries[l]->extensions[i].op->library == library) return libraries[l]->name;
+      if (libraries[l]->extensions[i].op->library == library) return true;
   }
-  return NULL;
+  return false;
 }
 
-tenon_status_t tn_registry_remove(tn_library_t *library) {
-  tenon_status_t status = TENON_OK;
+static bool is_held(const tn_library_t *library) {
+  return __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) || library->users;
+}
+
+/* A reference or a user of it went: takes an unloadable library out; true when it is to be freed now.  That happens
+ * outside the mutex, since it runs code of the library. */
+static bool settle(tn_library_t *library) {
+  size_t index = 0;
+  if (is_held(library)) return false;
+  while (index < library_count && libraries[index] != library) index++;
+  if (index == library_count) return true; /* it was held at shutdown */
+  if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
+  take_out(index);
+  return true;
+}
+
+void tn_registry_release(tn_library_t *library) {
   tn_mutex_lock(&lock);
-  int64_t users = __atomic_load_n(&library->users, __ATOMIC_ACQUIRE);
-  const char *user = user_of(library);
-  if (users) {
-    status = tn_fail(TENON_PRECONDITION, "library %s is in use by %lld executables or bound calls", library->name, (long long)users);
-  } else if (user) {
-    status = tn_fail(TENON_PRECONDITION, "library %s is in use by library %s", library->name, user);
-  } else {
-    size_t index = 0;
-    while (index < library_count && libraries[index] != library) index++;
-    if (index < library_count) take_out(index);
-  }
+  __atomic_fetch_sub(&library->references, 1, __ATOMIC_ACQ_REL);
+  bool is_over = settle(library);
   tn_mutex_unlock(&lock);
-  return status;
+  if (is_over) free_library(library);
+}
+
+void tn_registry_use(const tn_library_t *library) {
+  tn_mutex_lock(&lock);
+  ((tn_library_t *)(uintptr_t)library)->users++;
+  tn_mutex_unlock(&lock);
+}
+
+void tn_registry_unuse(const tn_library_t *library) {
+  tn_library_t *mine = (tn_library_t *)(uintptr_t)library;
+  tn_mutex_lock(&lock);
+  mine->users--;
+  bool is_over = settle(mine);
+  tn_mutex_unlock(&lock);
+  if (is_over) free_library(mine);
 }
 
 void tn_registry_clear(void) {
   tn_mutex_lock(&lock);
-  while (library_count) take_out(library_count - 1);
+  while (library_count) {
+    tn_library_t *library = libraries[library_count - 1];
+    take_out(library_count - 1);
+    bool is_over = !is_held(library);
+    tn_mutex_unlock(&lock);
+    if (is_over) free_library(library); /* else with the last who holds it */
+    tn_mutex_lock(&lock);
+  }
   tn_map_clear(&operators);
   tn_release_memory(libraries);
   libraries = NULL, library_capacity = 0;

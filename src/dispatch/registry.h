@@ -8,7 +8,7 @@
 
 struct tn_library_t { /* opaque outside as tenon_library_t */
   int64_t references; /* handles of the caller; atomic */
-  int64_t users;      /* bindings, executables, extensions by others; atomic; registry mutex to go from 0 to 1 */
+  int64_t users;      /* bound calls and executables; under the registry's mutex */
   const char *name, *version, *path, *about;
   uint32_t op_count;
   tenon_op_t **ops;
@@ -30,10 +30,13 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
                                tenon_free_fn destroy, tn_text_t *offences, tn_library_t **out_library);
 /* Checks the head of a descriptor: sizes, version, layout, features, name.  Appends offences; false when there are any. */
 bool tn_descriptor_check(const tenon_descriptor_t *descriptor, tn_text_t *offences);
-/* Takes a library out and frees it: PRECONDITION with the holders' names when something of it is in use.  Closes its
- * dynlib by `unload` when it has one. */
-tenon_status_t tn_registry_remove(tn_library_t *library);
-/* Library with that path (as the loader gave it), or NULL. */
+/* Gives a reference back (tn_registry_add gives the first).  With the last one an unloadable library that nothing uses is
+ * closed; one that is used goes when that ends, any other at shutdown (or now, if shutdown was before). */
+void tn_registry_release(tn_library_t *library);
+/* A bound call or an executable uses the library from here to there. */
+void tn_registry_use(const tn_library_t *library);
+void tn_registry_unuse(const tn_library_t *library);
+/* Library with that path (as the loader gave it) with one more reference, or NULL. */
 tn_library_t *tn_registry_library(const char *path);
 const tenon_op_t *tn_registry_find(const char *name);
 tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_count);

@@ -1,7 +1,7 @@
 /* Libraries: loading, adding, and the caller's handles.  Loading is a row of steps, one function each; those before
  * open_file run nothing of the file, and each refuses with one message that lists every offence it found.
- * Invariant: `loading` is held from the look whether a file is loaded until its library is in the registry, and while
- * the last handle goes, so that a library is never found and removed at once. */
+ * Invariant: `loading` is held from the look whether a file is loaded until its library is in the registry, so that two
+ * threads that load one file get one library. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -36,12 +36,6 @@ static tn_library_t *inside(const tenon_library_t *library) { return (tn_library
 static tenon_library_t *outside(tn_library_t *library) { return (tenon_library_t *)library; }
 
 static void hold(tn_library_t *library) { __atomic_fetch_add(&library->references, 1, __ATOMIC_RELAXED); }
-
-/* The last reference takes an unloadable library along; one that is in use stays until shutdown. */
-static void drop(tn_library_t *library) {
-  bool is_last = __atomic_sub_fetch(&library->references, 1, __ATOMIC_ACQ_REL) == 0;
-  if (is_last && __atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED)) (void)tn_registry_remove(library);
-}
 
 /* ---- messages ------------------------------------------------------------------------------------------------- */
 
@@ -126,7 +120,6 @@ static tenon_status_t check_policy(load_t *load) {
 
 static tenon_status_t find_loaded(load_t *load) {
   load->library = tn_registry_library(load->path);
-  if (load->library) hold(load->library);
   return TENON_OK;
 }
 
@@ -178,7 +171,7 @@ tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_librar
   if (status == TENON_OK) {
     bool may_go = out_library && flags & TENON_LOAD_UNLOADABLE; /* it goes only if all who load it agree */
     if (load.is_new || !may_go) __atomic_store_n(&load.library->is_unloadable, may_go, __ATOMIC_RELAXED);
-    if (!out_library) drop(load.library);
+    if (!out_library) tn_registry_release(load.library);
   } else {
     tn_dynlib_close(load.dynlib);
   }
@@ -204,7 +197,7 @@ tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *con
     if (out_library)
       *out_library = outside(library);
     else
-      drop(library);
+      tn_registry_release(library);
   } else {
     bool has_name = descriptor->size >= offsetof(tenon_descriptor_t, items) && descriptor->name;
     status = refuse(status, "add library", has_name ? descriptor->name : "without a name", &offences);
@@ -220,10 +213,7 @@ void tenon_library_retain(tenon_library_t *library) {
 }
 
 void tenon_library_release(tenon_library_t *library) {
-  if (!library) return;
-  tn_mutex_lock(&loading);
-  drop(inside(library));
-  tn_mutex_unlock(&loading);
+  if (library) tn_registry_release(inside(library));
 }
 
 const char *tenon_library_name(const tenon_library_t *library) { return inside(library)->name; }

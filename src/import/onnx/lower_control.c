@@ -156,10 +156,10 @@ static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
   if (!known) return;
   set_graph(lower, attrs, "body", body);
   set_known(lower, attrs, known, (int32_t)body->graph->outputs.count - 1);
-  tn_operand_t operands[] = {{lower->inputs, lower->input_count > 0 && lower->inputs[0], false},
-                             {lower->inputs + 1, lower->input_count > 1 && lower->inputs[1], false},
-                             {lower->inputs + 2, count, true},
-                             captured(body)};
+  tn_operand_t operands[] = {{lower->inputs + 2, count, true},
+                             captured(body),
+                             {lower->inputs, lower->inputs[0] != NULL, false},
+                             {lower->inputs + 1, lower->inputs[1] != NULL, false}};
   finish(lower, op, attrs, known, operands, 4);
 }
 

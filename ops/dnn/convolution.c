@@ -1,0 +1,287 @@
+/* conv and conv_transpose of f32 by oneDNN, on channels-last memory: constant weights are packed once; bias, residual
+ * and activation are fused.  The host calls prepare when it compiles a graph and the kernels from any thread; what
+ * oneDNN does not do well goes to ../conv.c.  Invariant: with packed weights w is never looked at again. */
+#include "../convolution.h"
+#include "../dense.h"
+#include "dnn.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP = 4, ACTIVATION = 5 }; /* attributes, see ../conv.c */
+enum { KIND_CONV = 10, KIND_CONV_TRANSPOSE };
+enum { SPACE = DNN_RANK - 3 }; /* spatial axes: weights have a group axis more */
+
+typedef struct plan_t {
+  dnn_cache_t cache;
+  tenon_tensor_t w; /* shape and dtype of the packed weights */
+  int64_t shape[DNN_RANK], strides[DNN_RANK];
+  dnnl_memory_desc_t packed_md;
+  void *packed;
+} plan_t;
+
+/* What one call, or prepare, wants of oneDNN. */
+typedef struct want_t {
+  const tenon_tensor_t *w;
+  int64_t group, channels, filters; /* of x and of the result */
+  int64_t x[DNN_RANK], out[DNN_RANK];
+  int64_t activation;
+  double alpha, beta;
+  int transposed, bias, residual;
+  window_t window;
+  const plan_t *plan;
+} want_t;
+
+/* ---- making a primitive ----------------------------------------------------------------------------------------- */
+
+static dnnl_memory_desc_t last_md(int32_t rank, const int64_t *shape) {
+  int64_t strides[DNN_RANK];
+  dnn_last_strides(rank, shape, strides);
+  return dnn_strided(rank, shape, strides);
+}
+
+/* w as oneDNN orders its axes: group, filters, channels, spatial.  Strides of w, or any layout. */
+static dnnl_memory_desc_t weights_md(const want_t *want, int any) {
+  const tenon_tensor_t *w = want->w;
+  int64_t dims[DNN_RANK + 1], strides[DNN_RANK + 1];
+  int first = want->transposed ? 1 : 0; /* where w has its filters */
+  int32_t rank = 0;
+  if (want->group > 1) {
+    dims[rank] = want->group;
+    strides[rank++] = w->shape[0] / want->group * w->strides[0];
+  }
+  for (int i = 0; i < 2; i++) {
+    int axis = i == 0 ? first : 1 - first;
+    dims[rank] = axis == 0 ? w->shape[0] / want->group : w->shape[1];
+    strides[rank++] = w->strides[axis];
+  }
+  for (int32_t i = 2; i < w->ndim; i++) dims[rank] = w->shape[i], strides[rank++] = w->strides[i];
+  return any ? dnn_any(rank, dims) : dnn_strided(rank, dims, strides);
+}
+
+static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t w,
+                                      const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t out,
+                                      const_dnnl_primitive_attr_t attributes) {
+  const window_t *window = &want->window;
+  dnnl_primitive_desc_t desc = 0;
+  int64_t dilation[SPACE];
+  for (int32_t i = 0; i < window->rank; i++) dilation[i] = window->dilation[i] - 1;
+  dnnl_status_t status =
+      want->transposed
+          ? dnnl_deconvolution_forward_primitive_desc_create(&desc, dnn_engine(), dnnl_forward_inference,
+                                                             dnnl_deconvolution_direct, x, w, bias, out, window->stride,
+                                                             dilation, window->before, window->after, attributes)
+          : dnnl_convolution_forward_primitive_desc_create(&desc, dnn_engine(), dnnl_forward_inference,
+                                                           dnnl_convolution_direct, x, w, bias, out, window->stride,
+                                                           dilation, window->before, window->after, attributes);
+  return status == dnnl_success ? desc : 0;
+}
+
+static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
+  const plan_t *plan = want->plan;
+  int32_t rank = want->window.rank + 2;
+  dnn_job_t *job = dnn_job_create(key);
+  dnnl_primitive_attr_t attributes = 0;
+  dnnl_primitive_desc_t desc = 0;
+  dnnl_memory_desc_t x = last_md(rank, want->x), out = last_md(rank, want->out), any = weights_md(want, 1);
+  int64_t one = 1;
+  dnnl_memory_desc_t bias = want->bias ? dnn_strided(1, &want->filters, &one) : 0;
+  int good = job && x && out && any && (bias || !want->bias) &&
+             dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha, want->beta);
+  if (good) desc = describe(want, x, any, bias, out, attributes);
+  if (desc && !plan && dnn_is_reference(desc)) dnnl_primitive_desc_destroy(desc), desc = 0;
+  if (desc && plan && !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), plan->packed_md)) {
+    /* these extents like another packing: a copy for them, or, without memory for it, the plan's */
+    job->weights = dnn_pack(plan->packed_md, plan->packed, dnn_query(desc, dnnl_query_weights_md));
+    if (!job->weights) {
+      dnnl_primitive_desc_destroy(desc);
+      desc = describe(want, x, plan->packed_md, bias, out, attributes);
+    }
+  }
+  if (desc) {
+    dnn_job_arg(job, DNNL_ARG_SRC, x);
+    dnn_job_arg(job, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
+    dnn_job_arg(job, DNNL_ARG_DST, out);
+    if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
+    if (want->residual) dnn_job_arg(job, DNN_ADDED, out);
+    if (!dnn_job_finish(job, desc)) dnn_job_destroy(job), job = 0;
+  }
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  dnnl_memory_desc_t mds[4] = {x, out, any, bias};
+  for (int i = 0; i < 4; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  return job;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want_t *want, dnn_job_t *job) {
+  tenon_tensor_t *out = call->outputs[0], *bias = want->bias ? core_dense(call, call->inputs[2], out->dtype) : 0;
+  const plan_t *plan = want->plan;
+  void *x = dnn_to_last(call, cache, call->inputs[0]), *residual = 0;
+  void *to = dnn_is_last(out) ? out->data : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
+  if (want->residual) residual = dnn_to_last(call, cache, call->inputs[3]);
+  if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
+  void *weights = job->weights ? job->weights : plan ? plan->packed : 0, *given = 0;
+  if (!weights) { /* eager: packed for this call */
+    dnnl_memory_desc_t md = weights_md(want, 0);
+    if (md) weights = given = dnn_pack(md, want->w->data, job->md[1]);
+    if (md) dnnl_memory_desc_destroy(md);
+    if (!weights) return tenon_fail(call, TENON_MEMORY, "no memory to pack a convolution's weights");
+  }
+  void *data[5] = {x, weights, to};
+  int count = 3;
+  if (bias) data[count++] = bias->data;
+  if (residual) data[count] = residual;
+  tenon_status_t status = dnn_run(call, job, data);
+  dnn_free(given);
+  return status == TENON_OK ? dnn_from_last(call, cache, to, out) : status;
+}
+
+static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
+  if (want->plan) return tenon_fail(call, TENON_INTERNAL, "oneDNN has no convolution for the weights that it packed");
+  return want->transposed ? core_conv_transpose_run(call) : core_conv_run(call);
+}
+
+/* What oneDNN can be asked at all: its paddings are not negative, but for what conv_transpose pads its result by. */
+static int is_usual(const window_t *window, int transposed) {
+  for (int32_t i = 0; i < window->rank; i++)
+    if (window->before[i] < 0 || (window->after[i] < 0 && !transposed)) return 0;
+  return window->rank <= 3;
+}
+
+static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
+  plan_t *plan = (plan_t *)call->plan;
+  dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
+  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  const window_t *window = &want->window;
+  dnn_key_t key;
+  if (tenon_count(out) == 0) return TENON_OK;
+  if (!is_usual(window, want->transposed) || !dnn_engine() || tenon_count(x) == 0) return plain(call, want);
+  want->channels = x->shape[1], want->filters = out->shape[1];
+  want->bias = call->inputs[2] != 0;
+  dnn_key_open(&key, want->transposed ? KIND_CONV_TRANSPOSE : KIND_CONV);
+  dnn_key_add(&key, want->bias | want->residual << 1 | (int)want->activation << 2);
+  dnn_key_add(&key, want->group);
+  dnn_key_number(&key, want->alpha);
+  dnn_key_number(&key, want->beta);
+  for (int32_t i = 0; i < x->ndim; i++) dnn_key_add(&key, want->x[i] = x->shape[i]);
+  for (int32_t i = 0; i < x->ndim; i++) dnn_key_add(&key, want->out[i] = out->shape[i]);
+  for (int32_t i = 0; i < window->rank; i++) {
+    dnn_key_add(&key, window->kernel[i]);
+    dnn_key_add(&key, window->stride[i]);
+    dnn_key_add(&key, window->dilation[i]);
+    dnn_key_add(&key, window->before[i]);
+    dnn_key_add(&key, window->after[i]);
+  }
+  dnn_job_t *job = dnn_find(cache, &key);
+  if (job) return job->primitive ? job_run(call, cache, want, job) : plain(call, want);
+  job = job_make(&key, want);
+  if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  int kept = (job->primitive || !plan) && dnn_publish(cache, job);
+  tenon_status_t status = job->primitive ? job_run(call, cache, want, job) : plain(call, want);
+  if (!kept) dnn_job_destroy(job);
+  return status;
+}
+
+static tenon_status_t dnn_conv(tenon_call_t *call) {
+  const tenon_value_t *attrs = call->attrs;
+  const plan_t *plan = (const plan_t *)call->plan;
+  window_args_t args = window_args(attrs, 0);
+  want_t want = {.plan = plan,
+                 .w = plan ? &plan->w : call->inputs[1],
+                 .group = attrs[GROUP].as.i,
+                 .residual = call->inputs[3] != 0,
+                 .activation = attrs[ACTIVATION].as.i,
+                 .alpha = attrs[ACTIVATION + 1].as.f,
+                 .beta = attrs[ACTIVATION + 2].as.f};
+  const tenon_tensor_t *x = call->inputs[0];
+  if (x->ndim > 2 + 3) return plain(call, &want);
+  core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2, call->outputs[0]->shape + 2);
+  return convolve(call, &want);
+}
+
+static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
+  const plan_t *plan = (const plan_t *)call->plan;
+  want_t want = {
+      .plan = plan, .w = plan ? &plan->w : call->inputs[1], .group = call->attrs[GROUP].as.i, .transposed = 1};
+  if (call->inputs[0]->ndim > 2 + 3) return plain(call, &want);
+  core_conv_transpose_window(call, want.w, &want.window);
+  return convolve(call, &want);
+}
+
+/* ---- preparing -------------------------------------------------------------------------------------------------- */
+
+static void plan_release(void *pointer) {
+  plan_t *plan = (plan_t *)pointer;
+  if (!plan) return;
+  dnn_cache_clear(&plan->cache);
+  if (plan->packed_md) dnnl_memory_desc_destroy(plan->packed_md);
+  dnn_free(plan->packed);
+  free(plan);
+}
+
+/* Packs constant weights for the extents that are known, or usual ones.  No plan where oneDNN has nothing good. */
+static tenon_status_t prepare(tenon_node_t *node, int transposed) {
+  enum { USUAL = 56 };
+  const tenon_meta_t *x = node->inputs[0];
+  const tenon_tensor_t *w = node->inputs[1]->value;
+  window_args_t args = window_args(node->attrs, 0);
+  int32_t rank = x->ndim - 2;
+  if (!(node->constant >> 1 & 1) || !w || rank < 1 || rank > 3 || tenon_count(w) == 0 || !dnn_engine()) return TENON_OK;
+  plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
+  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a convolution");
+  plan->w = *w, plan->w.data = 0, plan->w.shape = plan->shape, plan->w.strides = plan->strides;
+  memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
+  memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
+  want_t want = {.w = w, .group = node->attrs[GROUP].as.i, .transposed = transposed};
+  want.filters = transposed ? w->shape[1] * want.group : w->shape[0];
+  want.channels = transposed ? w->shape[0] : w->shape[1] * want.group;
+  want.x[0] = want.out[0] = tenon_is_known(x->dims[0]) ? x->dims[0].value : 1;
+  want.x[1] = want.channels, want.out[1] = want.filters;
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t span = (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
+    want.x[2 + i] = tenon_is_known(x->dims[2 + i]) ? x->dims[2 + i].value : span > USUAL ? span : USUAL;
+  }
+  if (transposed) { /* the full result */
+    for (int32_t i = 0; i < rank; i++)
+      want.out[2 + i] =
+          (want.x[2 + i] - 1) * list_at(args.strides, i, 1) + (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
+    args.pads = &(tenon_value_t){0};
+    args.auto_pad = WINDOW_EXPLICIT;
+  } else {
+    core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
+  }
+  core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
+  dnnl_memory_desc_t x_md = last_md(rank + 2, want.x), out_md = last_md(rank + 2, want.out);
+  dnnl_memory_desc_t any = weights_md(&want, 1), given = weights_md(&want, 0);
+  dnnl_primitive_desc_t desc = 0;
+  if (x_md && out_md && any && given && is_usual(&want.window, transposed))
+    desc = describe(&want, x_md, any, 0, out_md, 0);
+  if (desc && !dnn_is_reference(desc) &&
+      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success)
+    plan->packed = dnn_pack(given, w->data, plan->packed_md);
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
+  for (int i = 0; i < 4; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  if (!plan->packed) { /* the call does without */
+    plan_release(plan);
+    return TENON_OK;
+  }
+  node->plan = plan;
+  node->consumed |= 1u << 1;
+  return TENON_OK;
+}
+
+static tenon_status_t conv_prepare(tenon_node_t *node) { return prepare(node, 0); }
+static tenon_status_t conv_transpose_prepare(tenon_node_t *node) { return prepare(node, 1); }
+
+/* clang-format off */
+TENON_ITEMS(core_dnn_convolution,
+  TENON_EXTEND("core::conv",
+    TENON_PREPARE(conv_prepare, plan_release),
+    TENON_KERNEL("cpu f32 strided", dnn_conv)),
+  TENON_EXTEND("core::conv_transpose",
+    TENON_PREPARE(conv_transpose_prepare, plan_release),
+    TENON_KERNEL("cpu f32 strided", dnn_conv_transpose)))
+/* clang-format on */
