@@ -20,9 +20,18 @@
 #define SIMD_FAMILIES(X)
 #endif
 
+/* The same operators by oneDNN: kernels of dnn/ take the place of plain ones for the dtypes that they name. */
+#ifdef TENON_ONEDNN
+#define DNN_FAMILIES(X) X(core_dnn_matmul) X(core_dnn_convolution) X(core_dnn_pool)
+#else
+#define DNN_FAMILIES(X)
+#endif
+
 #define DECLARE(name) TENON_C const tenon_item_t name[];
 #define GROUP(name) , TENON_GROUP(name)
 FAMILIES(DECLARE)
 SIMD_FAMILIES(DECLARE)
+DNN_FAMILIES(DECLARE)
 
-TENON_LIBRARY(core, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP))
+TENON_LIBRARY(core, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP)
+                  DNN_FAMILIES(GROUP))

@@ -50,6 +50,19 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
   }
 }
 
+#ifdef TENON_ONEDNN
+int dnn_sgemm(const product_t *product); /* in dnn/gemm.c; 0: not done */
+#else
+static int dnn_sgemm(const product_t *product) {
+  (void)product;
+  return 0;
+}
+#endif
+
+void core_gemm_fast(tenon_dtype_t dtype, const product_t *product) {
+  if (tenon_dtype_id(dtype) != TENON_F32 || !dnn_sgemm(product)) core_gemm(dtype, product);
+}
+
 /* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tiling_t {
@@ -79,7 +92,7 @@ static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begi
     }
     p.c = (char *)p.c + (i * p.row + j * p.column) * size;
     p.m = i_end - i, p.n = j_end - j;
-    core_gemm(all->dtype, &p);
+    (all->fast ? core_gemm_fast : core_gemm)(all->dtype, &p);
     if (all->finish) all->finish(all->context, index, i, i_end, j, j_end);
   }
   return TENON_OK;

@@ -33,6 +33,8 @@ tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype);
 
 /* One product on this thread; dtype is one that core_gemm_dtype gives. */
 void core_gemm(tenon_dtype_t dtype, const product_t *product);
+/* The same through oneDNN where it is built in and better, for operators that have no form of their own in dnn/. */
+void core_gemm_fast(tenon_dtype_t dtype, const product_t *product);
 
 typedef struct products_t { /* `count` products of one size, on all threads */
   product_t product;
@@ -43,6 +45,7 @@ typedef struct products_t { /* `count` products of one size, on all threads */
   /* NULL or: does something to the rows [i, i_end) and columns [j, j_end) of number `index`, which are final. */
   void (*finish)(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j, int64_t j_end);
   const void *context;
+  int fast; /* core_gemm_fast */
 } products_t;
 tenon_status_t core_products(tenon_call_t *call, const products_t *products);
 

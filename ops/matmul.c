@@ -198,17 +198,13 @@ tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul, co
   return call->host->parallel(call, batch_count(matmul) * matmul->m, 1 + (1 << 14) / matmul->n, rows_finish, &job);
 }
 
-static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b, finish_t finish) {
-  finish.dtype = core_gemm_dtype(call->outputs[0]->dtype);
-  tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], finish.dtype),
-                                core_as(call, call->inputs[1], finish.dtype),
-                                call->inputs[2] ? core_as(call, call->inputs[2], finish.dtype) : 0,
-                                core_place(call, call->outputs[0], finish.dtype)};
-  if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2])) return TENON_MEMORY;
+tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
+                             const finish_t *finish, int fast) {
   job_t job;
   matmul_t *p = &job.matmul;
   core_matmul_view(tensors, transpose_a, transpose_b, p);
-  job_set(&job, &finish);
+  job_set(&job, finish);
+  job.finish.dtype = tensors[3]->dtype;
   products_t products = {.product = {p->m,
                                      p->n,
                                      p->k,
@@ -218,12 +214,22 @@ static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpos
                                      p->c.row,
                                      p->c.column,
                                      0},
-                         .dtype = finish.dtype,
+                         .dtype = tensors[3]->dtype,
                          .count = batch_count(p),
                          .place = job_place,
-                         .context = &job};
+                         .context = &job,
+                         .fast = fast};
   if (finish_wanted(&job.finish)) products.finish = job_finish;
-  TENON_TRY(core_products(call, &products));
+  return core_products(call, &products);
+}
+
+static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b, finish_t finish, int fast) {
+  tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
+  tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], dtype), core_as(call, call->inputs[1], dtype),
+                                call->inputs[2] ? core_as(call, call->inputs[2], dtype) : 0,
+                                core_place(call, call->outputs[0], dtype)};
+  if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2])) return TENON_MEMORY;
+  TENON_TRY(core_multiply(call, tensors, transpose_a, transpose_b, &finish, fast));
   return core_settle(call, call->outputs[0], tensors[3]);
 }
 
@@ -238,15 +244,20 @@ finish_t core_gemm_finish_of(const tenon_value_t *attrs) {
   return finish;
 }
 
-tenon_status_t core_matmul_run(tenon_call_t *call) {
+static tenon_status_t matmul_run(tenon_call_t *call, int fast) {
   const tenon_value_t *attrs = call->attrs;
-  return multiply(call, attrs[0].as.i != 0, attrs[1].as.i != 0, core_matmul_finish_of(attrs));
+  return multiply(call, attrs[0].as.i != 0, attrs[1].as.i != 0, core_matmul_finish_of(attrs), fast);
 }
 
-tenon_status_t core_gemm_run(tenon_call_t *call) {
+static tenon_status_t gemm_run(tenon_call_t *call, int fast) {
   const tenon_value_t *attrs = call->attrs;
-  return multiply(call, attrs[2].as.i != 0, attrs[3].as.i != 0, core_gemm_finish_of(attrs));
+  return multiply(call, attrs[2].as.i != 0, attrs[3].as.i != 0, core_gemm_finish_of(attrs), fast);
 }
+
+tenon_status_t core_matmul_run(tenon_call_t *call) { return matmul_run(call, 0); }
+tenon_status_t core_gemm_run(tenon_call_t *call) { return gemm_run(call, 0); }
+tenon_status_t core_matmul_run_fast(tenon_call_t *call) { return matmul_run(call, 1); }
+tenon_status_t core_gemm_run_fast(tenon_call_t *call) { return gemm_run(call, 1); }
 
 /* clang-format off */
 TENON_ITEMS(core_matmul,

@@ -41,7 +41,7 @@ typedef struct pool_t {
     else                                                                                                               \
       for (int64_t l = lo; l < hi; l++) {                                                                              \
         T value = x[l * stride];                                                                                       \
-        int better = value > best[l] || value != value || sums->index[l] < 0;                                          \
+        int better = value > best[l] || value != value || (at_step && sums->index[l] < 0);                             \
         sums->index[l] = better ? at + l * at_step : sums->index[l];                                                   \
         best[l] = better ? value : best[l];                                                                            \
       }                                                                                                                \

@@ -26,7 +26,7 @@ bool cases_find(const char *path, cases_t *cases, text_t *why);
 void cases_free(cases_t *cases);
 
 /* Runs a case; a tolerance that is negative is not given.  Of a failure or a skip `words` says the reason: it is a skip
- * if the model, its compilation or its run says that something is unknown or not supported. */
+ * if import, compilation or run says UNIMPLEMENTED, which an operator that nobody knows is too. */
 outcome_t cases_run(const case_t *item, const tolerance_t *tolerance, text_t *words);
 
 #endif

@@ -63,7 +63,8 @@ static void print_argument(const tenon_argument_t *argument) {
     text_add(&words, ", default ");
     add_value(&words, argument);
   }
-  printf("  %-10s %-9s %-18s%s\n", roles[argument->role], kind, argument->name, words.size > 2 ? words.data + 2 : "");
+  printf("  %-10s %-9s %-*s%s\n", roles[argument->role], kind, words.size > 2 ? 18 : 0, argument->name,
+         words.size > 2 ? words.data + 2 : "");
   text_free(&words);
 }
 

@@ -11,6 +11,7 @@
 #include "process.h"
 #include "progress.h"
 #include "say.h"
+#include "system.h"
 
 typedef struct reason_t { /* for skipping, and how often */
   char *words;
@@ -23,13 +24,18 @@ typedef struct verify_t {
   cases_t cases;
   bool verbose, isolate;
   int32_t done, counts[3]; /* by outcome */
+  int64_t jobs;            /* 0: not given */
   reason_t *reasons;       /* room for each case */
   int32_t reason_count;
 } verify_t;
 
 /* ---- one case --------------------------------------------------------------------------------------------------- */
 
-static bool start(void *context, text_t *why) { return library_load_all(&((verify_t *)context)->libraries, why); }
+static bool start(void *context, text_t *why) {
+  const verify_t *verify = context;
+  if (verify->jobs > 1) tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs); /* each its share */
+  return library_load_all(&verify->libraries, why);
+}
 
 static int32_t run_case(void *context, int32_t index, text_t *words) {
   verify_t *verify = context;
@@ -72,6 +78,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   if (outcome == OUTCOME_FAILED || verify->verbose) {
     progress_clear();
     printf("%s  %s%s%s\n", labels[outcome], verify->cases.items[index].name, *words ? "  " : "", words);
+    fflush(stdout); /* a case that crashes here takes no line with it */
   }
   progress_show("verify", ++verify->done, verify->cases.count, verify->cases.items[index].name);
 }
@@ -109,7 +116,7 @@ static int report(verify_t *verify) {
   return verify->counts[OUTCOME_FAILED] > 0 ? EXIT_FAILED : EXIT_FINE;
 }
 
-static int perform(verify_t *verify, const texts_t *paths, int64_t jobs, double timeout) {
+static int perform(verify_t *verify, const texts_t *paths, double timeout) {
   text_t why = {NULL, 0, 0, false};
   bool fine = true;
   for (int32_t i = 0; fine && i < paths->count; i++) {
@@ -120,11 +127,9 @@ static int perform(verify_t *verify, const texts_t *paths, int64_t jobs, double 
   }
   verify->reasons = calloc((size_t)verify->cases.count + 1, sizeof *verify->reasons);
   if (fine && !verify->reasons) text_add(&why, "out of memory"), fine = false;
-  if (fine && (verify->isolate || jobs > 0 || timeout > 0)) {
+  if (fine && (verify->isolate || verify->jobs > 0 || timeout > 0)) {
     workers_t workers = {.count = verify->cases.count,
-                         .jobs = jobs > 256 ? 256
-                                 : jobs > 0 ? (int32_t)jobs
-                                            : 1,
+                         .jobs = verify->jobs > 0 ? (int32_t)verify->jobs : 1,
                          .timeout_ms = timeout * 1e3,
                          .context = verify,
                          .start = start,
@@ -143,7 +148,6 @@ static int perform(verify_t *verify, const texts_t *paths, int64_t jobs, double 
 
 static int run(const verb_t *verb, int argc, char **argv) {
   verify_t verify = {.tolerance = {-1, -1, false}};
-  int64_t jobs = 0;
   double timeout = 0;
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &verify.libraries},
@@ -156,12 +160,13 @@ static int run(const verb_t *verb, int argc, char **argv) {
       {"isolate", 0, OPTION_FLAG, NULL, "run cases in a process of their own, so that a crash is one failure",
        &verify.isolate},
       {"timeout", 0, OPTION_NUMBER, "S", "end a case after S seconds; isolates", &timeout},
-      {"jobs", 'j', OPTION_INT, "N", "run N cases at once; isolates", &jobs},
+      {"jobs", 'j', OPTION_INT, "N", "run N cases at once; isolates", &verify.jobs},
       {"verbose", 'v', OPTION_FLAG, NULL, "name every case, and why it is skipped", &verify.verbose},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "DIR", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
-  if (code == OPTIONS_GO_ON) code = perform(&verify, &line.operands, jobs, timeout);
+  if (verify.jobs > 256) verify.jobs = 256;
+  if (code == OPTIONS_GO_ON) code = perform(&verify, &line.operands, timeout);
   for (int32_t i = 0; i < verify.reason_count; i++) free(verify.reasons[i].words);
   free(verify.reasons);
   cases_free(&verify.cases);

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 #include "passages.h"
 
@@ -32,21 +31,21 @@ static void check(tenon_status_t status) {
   if (status != TENON_OK) quit(tenon_status_name(status), tenon_error());
 }
 
-/* Turns texts into vectors, some at a time: a tensor [count, width] of f32, which the caller releases. */
-static tenon_tensor_t *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count,
-                             tenon_profile_t *profile) {
-  tenon_port_t port = {.size = sizeof port};
-  check(tenon_graph_output(tenon_executable_graph(encoder), 0, &port));
-  int64_t width = port.axes[1].extent, strides[2], stride;
-  tenon_tensor_t *vectors;
-  check(tenon_tensor_create(tenon_dtype(TENON_F32), 2, (int64_t[]){count, width}, &vectors));
-  for (int64_t done = 0, batch; done < count; done += batch) {
+/* Turns texts into vectors, some at a time: `*width` numbers for each text, which the caller frees. */
+static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count, int64_t *width,
+                    tenon_profile_t *profile) {
+  float *vectors = NULL;
+  for (int64_t done = 0, batch, stride; done < count; done += batch) {
+    tenon_tensor_t view, *input = &view, *output = NULL; /* the texts are lent as they are, the vectors are made */
     batch = count - done < BATCH ? count - done : BATCH;
-    tenon_tensor_t text, vector, *input = &text, *output = &vector; /* views: nothing is copied */
-    int64_t shape[2] = {batch, width};
-    check(tenon_tensor_view(&text, texts + done, tenon_dtype(TENON_STRING), 1, &batch, NULL, &stride));
-    check(tenon_tensor_view(&vector, (float *)vectors->data + done * width, vectors->dtype, 2, shape, NULL, strides));
+    check(tenon_tensor_view(&view, texts + done, tenon_dtype(TENON_STRING), 1, &batch, NULL, &stride));
     check(tenon_executable_run(encoder, &input, &output, profile));
+    if (output->ndim != 2 || tenon_dtype_id(output->dtype) != TENON_F32)
+      quit("model", "its output is not f32 [n, width]");
+    *width = output->shape[1];
+    if (!vectors && !(vectors = calloc((size_t)(count * *width), sizeof *vectors))) quit("vectors", strerror(errno));
+    memcpy(vectors + done * *width, output->data, (size_t)(batch * *width) * sizeof *vectors);
+    tenon_tensor_release(output);
     if (count > BATCH && isatty(STDERR_FILENO)) /* a bar, gone when it is full */
       fprintf(stderr, "\r[%-40.*s]%s", (int)(40 * (done + batch) / count), "########################################",
               done + batch < count ? "" : "\r\033[K");
@@ -65,16 +64,15 @@ static int64_t take_largest(double *values, int64_t count, double *largest) {
 }
 
 /* Prints the passages nearest to a question, by the cosine of the angle between the vectors, which have length 1. */
-static void answer(const float *question, const passages_t *passages, const tenon_tensor_t *vectors) {
-  int64_t width = vectors->shape[1];
+static void answer(const float *question, const passages_t *passages, const float *vectors, int64_t width) {
   double *scores = calloc((size_t)passages->count, sizeof *scores), score;
   if (!scores) quit("scores", strerror(errno));
   for (int64_t i = 0; i < passages->count; i++)
-    for (int64_t j = 0; j < width; j++) scores[i] += question[j] * ((const float *)vectors->data)[i * width + j];
+    for (int64_t j = 0; j < width; j++) scores[i] += question[j] * vectors[i * width + j];
   for (int64_t n = 0; n < BEST && n < passages->count; n++) {
-    int64_t best = take_largest(scores, passages->count, &score);
+    tenon_string_t best = passages->items[take_largest(scores, passages->count, &score)];
     printf("  %.3f  ", score);
-    passage_print(passages->items[best]);
+    passage_print(best);
   }
   free(scores);
 }
@@ -128,20 +126,22 @@ int main(int argc, char **argv) {
   tenon_profile_t *profile;
   check(tenon_library_load(library, 0, NULL));
   check(tenon_graph_load(model, NULL, &graph));
+  if (tenon_graph_input_count(graph) != 1 || tenon_graph_output_count(graph) != 1) quit(model, "no encoder of texts");
   check(tenon_executable_create(graph, NULL, &encoder));
   check(tenon_profile_create(&profile));
 
-  tenon_tensor_t *vectors = embed(encoder, passages.items, passages.count, profile);
+  int64_t width = 0;
+  float *vectors = embed(encoder, passages.items, passages.count, &width, profile);
   for (int q = 0; q < question_count; q++) {
-    tenon_string_t question = {questions[q], strlen(questions[q])};
-    tenon_tensor_t *asked = embed(encoder, &question, 1, NULL);
+    tenon_string_t text = {questions[q], strlen(questions[q])};
+    float *question = embed(encoder, &text, 1, &width, NULL);
     printf("%s\n", questions[q]);
-    answer(asked->data, &passages, vectors);
-    tenon_tensor_release(asked);
+    answer(question, &passages, vectors, width);
+    free(question);
   }
   report(profile, &passages);
 
-  tenon_tensor_release(vectors);
+  free(vectors);
   tenon_profile_release(profile);
   tenon_executable_release(encoder);
   tenon_graph_release(graph);

@@ -9,7 +9,6 @@
 
 enum { GROUP = 4, ACTIVATION = 5 }; /* attributes, see ../conv.c */
 enum { KIND_CONV = 10, KIND_CONV_TRANSPOSE };
-enum { SPACE = DNN_RANK - 3 }; /* spatial axes: weights have a group axis more */
 
 typedef struct plan_t {
   dnn_cache_t cache;
@@ -63,7 +62,7 @@ static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc
                                       const_dnnl_primitive_attr_t attributes) {
   const window_t *window = &want->window;
   dnnl_primitive_desc_t desc = 0;
-  int64_t dilation[SPACE];
+  int64_t dilation[DNNL_MAX_NDIMS] = {0};
   for (int32_t i = 0; i < window->rank; i++) dilation[i] = window->dilation[i] - 1;
   dnnl_status_t status =
       want->transposed

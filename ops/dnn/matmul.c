@@ -10,6 +10,9 @@
 enum { TINY = 4096 /* multiplications: below, the plain kernel is faster than oneDNN's start */ };
 enum { KIND_MATMUL = 1, KIND_GEMM = 2 };
 enum { DENSE_A = 1, DENSE_B = 2, DENSE_C = 4, UNFUSED = 8 }; /* variants of a job: what the kernel does itself */
+enum {
+  SEEN = 16 /* once: a primitive is made when extents come again, and not for each length that a text can have */
+};
 
 typedef struct plan_t {
   dnn_cache_t cache;
@@ -133,7 +136,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
   if (want->plan) return tenon_fail(call, TENON_INTERNAL, "oneDNN has no product for the weights that it packed");
-  return want->kind == KIND_GEMM ? core_gemm_run(call) : core_matmul_run(call);
+  return want->kind == KIND_GEMM ? core_gemm_run_fast(call) : core_matmul_run_fast(call);
 }
 
 static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) {
@@ -171,15 +174,18 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   dnn_key_number(&key, want->finish.beta);
   for (int i = 0; i < 4; i++) known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
   dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
-  if (job) return job->primitive ? job_run(call, want, job) : plain(call, want);
+  if (job && job->variant != SEEN) return job->primitive ? job_run(call, want, job) : plain(call, want);
   if (!known && !plan) return plain(call, want);
-  job = job_make(&key, want);
+  int first = !job && !plan;
+  job = first ? dnn_job_create(&key) : job_make(&key, want);
   if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  if (first) job->variant = SEEN;
   int kept = known && (job->primitive || !plan) && dnn_publish(cache, job);
   tenon_status_t status = job->primitive ? job_run(call, want, job) : plain(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
+
 /* The multiplications of a call without a plan. */
 static int tiny(const tenon_call_t *call, int transpose_a) {
   const tenon_tensor_t *a = call->inputs[0];
@@ -195,14 +201,14 @@ static int tiny(const tenon_call_t *call, int transpose_a) {
 
 static tenon_status_t dnn_matmul(tenon_call_t *call) {
   want_t want = {.kind = KIND_MATMUL, .transpose_a = call->attrs[0].as.i != 0, .transpose_b = call->attrs[1].as.i != 0};
-  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_matmul_run(call);
+  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_matmul_run_fast(call);
   want.finish = core_matmul_finish_of(call->attrs);
   return multiply(call, &want);
 }
 
 static tenon_status_t dnn_gemm(tenon_call_t *call) {
   want_t want = {.kind = KIND_GEMM, .transpose_a = call->attrs[2].as.i != 0, .transpose_b = call->attrs[3].as.i != 0};
-  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_gemm_run(call);
+  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_gemm_run_fast(call);
   want.finish = core_gemm_finish_of(call->attrs);
   return multiply(call, &want);
 }

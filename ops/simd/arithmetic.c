@@ -49,13 +49,15 @@ BINARY(DEFINE_BINARY)
   }
 #define REMAINDER_SIGNED(dtype, T, W, ...)                                                                             \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
-    T r = b == 0 || b == -1 ? (T)0 : (T)(a % b);                                                                       \
+    T r = 0;                                                                                                           \
+    if (b != 0 && b != -1) r = (T)(a % b);                                                                             \
     return !of_c && r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                                     \
   }
 #define REMAINDER_UNSIGNED(dtype, T, W, ...)                                                                           \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
     (void)of_c;                                                                                                        \
-    return b == 0 ? (T)0 : (T)(a % b);                                                                                 \
+    if (b == 0) return 0;                                                                                              \
+    return (T)(a % b);                                                                                                 \
   }
 FLOATS(REMAINDER_FLOAT, 0)
 SIGNED(REMAINDER_SIGNED, 0)

@@ -74,6 +74,6 @@ tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected, c
 const char *tn_escape(const char *data, size_t size, char *out_text, size_t capacity);
 /* Numbers of the languages, in every locale of the C library. */
 bool tn_number_parse(const char *text, size_t size, double *out_number); /* false: too large, or too long */
-void tn_number_print(double number, char out_text[32]);                  /* the shortest form that reads back the same */
+void tn_number_print(double number, char out_text[32]);                  /* a short form that reads back the same */
 
 #endif

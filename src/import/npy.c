@@ -290,7 +290,7 @@ static void write_packed(const tenon_tensor_t *tensor, FILE *file) { /* elements
 static void write_header(const tenon_tensor_t *tensor, const char *descr, FILE *file, tn_text_t *text) {
   tn_text_add(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
   for (int32_t i = 0; i < tensor->ndim; i++)
-    tn_text_add(text, "%lld,%s", (long long)tensor->shape[i], i + 1 < tensor->ndim ? " " : "");
+    tn_text_add(text, "%s%lld%s", i ? ", " : "", (long long)tensor->shape[i], tensor->ndim == 1 ? "," : "");
   tn_text_add(text, "), }");
   while ((MAGIC_SIZE + 4 + text->size + 1) % ALIGNMENT && !text->failed) tn_text_add(text, " ");
   tn_text_add(text, "\n");

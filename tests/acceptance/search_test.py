@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The main job, against values of sentence-transformers: tests/data/minilm_reference.json.
 
-Runs build/tenon on the models that examples/02_search/make_model.py writes, and the program itself.  A model or a library
-that is not there yet is made.  Options: --build DIR (build); the others go to unittest.
+Runs build/tenon on the models that examples/02_search/make_model.py writes, and the program itself.  What is not there yet
+is made, except for the program.  Options: --build DIR (build); the others go to unittest.
 """
 import json
 import pathlib
@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/02_search"
@@ -27,9 +28,9 @@ def call(*command):
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
-def need(path, *command):
-    """The file, made by a command where it is missing."""
-    if not path.exists():
+def need(path, sources, *command):
+    """The file, made by a command where it is missing or older than its sources."""
+    if not path.exists() or path.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         path.parent.mkdir(parents=True, exist_ok=True)
         result = call(*command)
         if result.returncode:
@@ -40,12 +41,12 @@ def need(path, *command):
 def library():
     sources = [EXAMPLE / "text_ops.c", EXAMPLE / "wordpiece.c"]
     path = build / "run/libtext.so"
-    return need(path, build / "tenon", "build", *sources, "-l", ":libutf8proc.a", "-o", path)
+    return need(path, sources, build / "tenon", "build", *sources, "-l", ":libutf8proc.a", "-o", path)
 
 
 def model(name, *options):
-    path = build / "run" / f"{name}.onnx"
-    return need(path, sys.executable, EXAMPLE / "make_model.py", *options, "-o", path)
+    path, script = build / "run" / f"{name}.onnx", EXAMPLE / "make_model.py"
+    return need(path, [script], sys.executable, script, *options, "-o", path)
 
 
 def run(path, texts, *outputs):
@@ -81,6 +82,17 @@ class Tokens(unittest.TestCase):
         ids, _ = run(model("minilm_tokens", "--tokens"), [], "ids", "mask")
         self.assertEqual(ids.shape[0], 0)
 
+    def test_a_vocabulary_without_its_special_words_is_refused_by_their_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "poor.onnx"
+            poor = onnx.load(model("minilm_tokens", "--tokens"))
+            (vocab,) = (a for a in poor.graph.node[0].attribute if a.name == "vocab")
+            vocab.s = b"[UNK]\nword\n"
+            onnx.save(poor, path)
+            result = call(build / "tenon", "run", path, "--ops", library(), "-i", "text=word")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("lacks [CLS] [SEP]", result.stderr)
+
 
 class Vectors(unittest.TestCase):
     def check(self, order):
@@ -115,13 +127,17 @@ class Program(unittest.TestCase):
         return call(program, "-m", model("minilm"), "-l", library(), *arguments)
 
     def test_the_nearest_passage_comes_first(self):
-        facts = ["Cats sleep for most of the day.", "The bridge was built of steel in 1890.", "Bread is baked from flour."]
+        answers = {
+            "How do pets rest?": "Cats sleep for most of the day.",
+            "What is the crossing made of?": "The bridge was built of steel in 1890.",
+            "What do bakers use?": "Bread is baked from flour.",
+        }
         with tempfile.TemporaryDirectory() as folder:
             files = []
-            for i, fact in enumerate(facts):
+            for i, fact in enumerate(answers.values()):
                 files.append(f"{folder}/{i}.txt")
                 pathlib.Path(files[-1]).write_text(" ".join([fact] * 12) + "\n\n")
-            for fact, question in zip(facts, ["How do pets rest?", "What is the crossing made of?", "What do bakers use?"]):
+            for question, fact in answers.items():
                 result = self.search("-q", question, *files)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 lines = result.stdout.splitlines()

@@ -302,8 +302,8 @@ TEST("a thousand schemas parse in well under five milliseconds") {
   static const char *const texts[] = {
       "gelu(Tensor x, *, str['none', 'tanh'] approximate='none') -> Tensor", "add(Tensor a, Tensor b) -> Tensor",
       "layer_norm(Tensor x, Tensor? scale, Tensor? bias, *, int axis=-1, float epsilon=1e-5) -> (Tensor out, Tensor? mean)",
-      "conv(Tensor x, Tensor w, Tensor? bias=None, *, int[] strides=[], int[] pads=[], int[] dilations=[], int group=1, "
-      "str['none', 'relu', 'clip'] activation='none', float alpha=0.0, float beta=0.0) -> Tensor"};
+      ("conv(Tensor x, Tensor w, Tensor? bias=None, *, int[] strides=[], int[] pads=[], int[] dilations=[], int group=1, "
+      "str['none', 'relu', 'clip'] activation='none', float alpha=0.0, float beta=0.0) -> Tensor")};
   int64_t best = INT64_MAX;
   for (int round = 0; round < 9; round++) {
     tn_arena_t large = {0};

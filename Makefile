@@ -1,0 +1,56 @@
+# Tenon.  `make run` is the main job, `make test` all tests; both set up everything they need.  `make help` lists the rest.
+SHELL := /bin/bash
+BUILD ?= build
+PYTHON := .venv/bin/python
+DNN := .venv/onednn.stamp
+export PATH := $(CURDIR)/$(BUILD):$(PATH)
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
+
+packages: ## system packages that are missing (Debian; uses sudo when not root)
+	@scripts/packages.sh
+
+.venv/base.stamp: scripts/venv.sh scripts/requirements.txt | packages
+	@scripts/venv.sh .venv scripts/requirements.txt && touch $@
+
+.venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
+	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
+
+$(BUILD)/CMakeCache.txt: .venv/base.stamp CMakeLists.txt
+	@cmake -S . -B $(BUILD) --preset release -DPython3_EXECUTABLE=$(CURDIR)/$(PYTHON) > .venv/configure.log || { cat .venv/configure.log; exit 1; }
+
+build: $(BUILD)/CMakeCache.txt ## libtenon and the command, at build/tenon
+	@cmake --build $(BUILD) --parallel $$(nproc) > $(BUILD)/build.log || { grep -E -A8 'error|warning' $(BUILD)/build.log || tail -30 $(BUILD)/build.log; exit 1; }
+
+run: build ## text in, nearest passages out (QUESTION="..." asks your own, FILES="..." reads yours)
+	@scripts/run.sh $(BUILD) $(if $(QUESTION),-q "$(QUESTION)") $(FILES)
+
+test: build .venv-zoo/base.stamp ## every test; the totals say what did not run, and why
+	@scripts/test.sh $(BUILD)
+
+test-%: build
+	@scripts/test.sh $(BUILD) $*
+
+sanitize: .venv/base.stamp ## all C tests and the ONNX cases under address, undefined and thread sanitizers
+	@scripts/sanitize.sh all
+
+fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
+	@scripts/fuzz.sh
+
+bench: build .venv-zoo/base.stamp ## call cost, load, models against ONNX Runtime and OpenVINO
+	@$(PYTHON) bench/run.py $(BENCH)
+
+zoo: .venv-zoo/base.stamp ## the model zoo, into build/zoo
+	@.venv-zoo/bin/python bench/models/make_zoo.py $(BUILD)/zoo
+
+install: build ## into PREFIX (default /usr/local)
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+format: ## clang-format over the C sources
+	@git ls-files '*.c' '*.h' | grep -v '^include/tenon/op.h' | xargs clang-format -i --style=file
+
+clean: ## removes build folders, keeps virtual environments
+	rm -rf $(BUILD) build-*
+
+.PHONY: help packages build run test sanitize fuzz bench zoo install format clean

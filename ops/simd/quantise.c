@@ -1,0 +1,385 @@
+/* quantize_linear, dequantize_linear, dynamic_quantize_linear: y = round(x / scale) + zero_point and back.
+ * A row is a run of elements that share one scale, or of which each has its own; where rows begin and which scales are
+ * theirs is worked out once for a tensor with one scale, one for each index of an axis, or one for each block.
+ * Rows are computed in f32.  Packed results are made as bytes and packed at the end.
+ * Invariant: quotients are divided, not multiplied by a reciprocal, as other runtimes round the same way. */
+#include "../axes.h"
+#include "../copy.h"
+#include "fold.h"
+#include "isa.h"
+#include "wide.h"
+
+enum { CHUNK = 1024, BLOCK = 1 << 16 };
+
+/* ---- numbers of any dtype as f32, and back ------------------------------------------------------------------------
+ */
+
+/* clang-format off */
+#define PLAIN(X) X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t)
+#define SMALL(X) X(I2, 1) X(U2, 0) X(I4, 1) X(U4, 0)
+#define FLOAT8(X) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ)
+/* clang-format on */
+
+static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n, float *restrict to) {
+  const uint8_t *bytes = (const uint8_t *)data;
+  uint32_t bits = dtype.bits, half = 1u << (bits < 8 ? bits - 1 : 7), mask = 2 * half - 1;
+#define PACKED(i) ((uint32_t)(bytes[(first + (i)) * bits >> 3] >> ((first + (i)) * bits & 7)) & mask)
+  switch (tenon_dtype_id(dtype)) {
+#define CASE(id, type)                                                                                                 \
+  case TENON_##id:                                                                                                     \
+    for (int64_t i = 0; i < n; i++) to[i] = (float)((const type *)data)[first + i];                                    \
+    return;
+    PLAIN(CASE)
+#undef CASE
+#define CASE(id, negative)                                                                                             \
+  case TENON_##id:                                                                                                     \
+    for (int64_t i = 0; i < n; i++)                                                                                    \
+      to[i] = (float)(int32_t)PACKED(i) - (negative && PACKED(i) & half ? 2 * (float)half : 0);                        \
+    return;
+    SMALL(CASE)
+#undef CASE
+#define CASE(id)                                                                                                       \
+  case TENON_##id:                                                                                                     \
+    for (int64_t i = 0; i < n; i++) to[i] = format_decode(&format_##id, bytes[first + i]);                             \
+    return;
+    FLOAT8(CASE)
+#undef CASE
+  case TENON_F4E2M1:
+    for (int64_t i = 0; i < n; i++) to[i] = format_decode(&format_F4E2M1, PACKED(i));
+    return;
+  case TENON_F8E8M0:
+    for (int64_t i = 0; i < n; i++) to[i] = e8m0_decode(bytes[first + i]);
+    return;
+  case TENON_F32: memcpy(to, (const float *)data + first, (size_t)n * sizeof *to); return;
+  default: widen(dtype, to, (const uint16_t *)data + first, n);
+  }
+#undef PACKED
+}
+
+/* Rounded and kept in range.  Elements of less than 8 bits take a byte each. */
+static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n, const float *restrict from,
+                   int saturate) {
+  uint8_t *bytes = (uint8_t *)data + first;
+  switch (tenon_dtype_id(dtype)) {
+#define CASE(id, type, least, most, mask)                                                                              \
+  case TENON_##id:                                                                                                     \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least */                                       \
+      ((type *)data)[first + i] = (type)((int32_t)(v < (most) ? v : (most)) & (mask));                                 \
+    }                                                                                                                  \
+    return;
+    CASE(I8, int8_t, -128, 127, -1)
+    CASE(U8, uint8_t, 0, 255, -1)
+    CASE(I16, int16_t, -32768, 32767, -1)
+    CASE(U16, uint16_t, 0, 65535, -1)
+    CASE(I4, uint8_t, -8, 7, 15)
+    CASE(U4, uint8_t, 0, 15, 15)
+    CASE(I2, uint8_t, -2, 1, 3)
+    CASE(U2, uint8_t, 0, 3, 3)
+#undef CASE
+#define CASE(id)                                                                                                       \
+  case TENON_##id: {                                                                                                   \
+    const format_t *f = &format_##id;                                                                                  \
+    uint32_t beyond = saturate ? f->largest : f->infinity != NO_CODE ? f->infinity : f->nan;                           \
+    for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)format_encode(&format_##id, from[i], beyond);                  \
+    return;                                                                                                            \
+  }
+    FLOAT8(CASE)
+#undef CASE
+  default:
+    for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)format_encode(&format_F4E2M1, from[i], format_F4E2M1.largest);
+  }
+}
+
+static int is_whole(tenon_dtype_t dtype) { return dtype.code <= 1; }
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct rows_t {
+  const tenon_tensor_t *x;
+  tenon_tensor_t *out;
+  const float *scale, *zero;      /* zero: NULL if it is 0 */
+  int64_t n, inner, block;        /* the tensor is [outer, n, inner]; block: indices of n that share scales */
+  int64_t width, rows, per_outer; /* of a row; in all; rows in an outer index */
+  int each;                       /* every element of a row has a scale of its own */
+  tenon_dtype_t precision;        /* of quotients */
+  void *codes;                    /* where results go: out, or bytes to be packed */
+  int saturate;
+} rows_t;
+
+/* Where a row begins, how long it is, and where its scales begin. */
+static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *scale) {
+  int64_t outer = row / r->per_outer, k = row % r->per_outer, total = r->n * r->inner, start = k * r->width;
+  int64_t blocks = r->block ? (r->n + r->block - 1) / r->block : 0;
+  *width = total - start < r->width ? total - start : r->width;
+  if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
+    *scale = r->each ? (outer * blocks + k / r->block) * r->inner : outer * blocks + k;
+  else
+    *scale = r->each ? 0 : k;
+  return outer * total + start;
+}
+
+static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const rows_t *r = (const rows_t *)argument;
+  float v[CHUNK];
+  (void)call;
+  for (int64_t row = begin; row < end; row++) {
+    int64_t width, scale, first = row_at(r, row, &width, &scale);
+    for (int64_t done = 0; done < width; done += CHUNK) {
+      int64_t m = width - done < CHUNK ? width - done : CHUNK;
+      const float *s = r->scale + scale + (r->each ? done : 0), *z = r->zero;
+      if (z) z += scale + (r->each ? done : 0);
+      decode(r->x->dtype, r->x->data, first + done, m, v);
+      if (r->each)
+        for (int64_t i = 0; i < m; i++) v[i] /= s[i];
+      else
+        for (int64_t i = 0; i < m; i++) v[i] /= *s;
+      if (is_narrow(r->precision)) {
+        uint16_t quotient[CHUNK];
+        narrow(r->precision, quotient, v, m);
+        widen(r->precision, v, quotient, m);
+      }
+      if (is_whole(r->out->dtype))
+        for (int64_t i = 0; i < m; i++) v[i] = tn_rintf(v[i]);
+      if (z && r->each)
+        for (int64_t i = 0; i < m; i++) v[i] += z[i];
+      else if (z)
+        for (int64_t i = 0; i < m; i++) v[i] += *z;
+      encode(r->out->dtype, r->codes, first + done, m, v, r->saturate);
+    }
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const rows_t *r = (const rows_t *)argument;
+  float v[CHUNK];
+  (void)call;
+  for (int64_t row = begin; row < end; row++) {
+    int64_t width, scale, first = row_at(r, row, &width, &scale);
+    for (int64_t done = 0; done < width; done += CHUNK) {
+      int64_t m = width - done < CHUNK ? width - done : CHUNK;
+      const float *s = r->scale + scale + (r->each ? done : 0), *z = r->zero;
+      float *y = is_narrow(r->out->dtype) ? v : (float *)r->out->data + first + done;
+      if (z) z += scale + (r->each ? done : 0);
+      decode(r->x->dtype, r->x->data, first + done, m, y);
+      if (z && r->each)
+        for (int64_t i = 0; i < m; i++) y[i] -= z[i];
+      else if (z)
+        for (int64_t i = 0; i < m; i++) y[i] -= *z;
+      if (r->each)
+        for (int64_t i = 0; i < m; i++) y[i] *= s[i];
+      else
+        for (int64_t i = 0; i < m; i++) y[i] *= *s;
+      if (y == v) narrow(r->out->dtype, (uint16_t *)r->out->data + first + done, v, m);
+    }
+  }
+  return TENON_OK;
+}
+
+/* A parameter as f32. */
+static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, const float **out) {
+  int64_t n = tenon_count(t);
+  float *room = (float *)call->host->allocate(call, (uint64_t)n * sizeof *room + 4);
+  if (!room) return TENON_MEMORY;
+  decode(t->dtype, t->data, 0, n, room);
+  *out = room;
+  return TENON_OK;
+}
+
+static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
+  const tenon_tensor_t *x = call->inputs[0], *scale = call->inputs[1], *zero = call->inputs[2];
+  int64_t outer = 1, block = call->attrs[1].as.i, count = tenon_count(x);
+  int32_t axis = 0;
+  r->x = x, r->out = call->outputs[0], r->codes = r->out->data, r->precision = tenon_dtype(TENON_F32);
+  r->n = count, r->inner = 1, r->width = BLOCK; /* one scale: rows are for threads only */
+  TENON_TRY(parameter(call, scale, &r->scale));
+  if (zero && !(is_whole(zero->dtype) || tenon_dtype_id(zero->dtype) == TENON_F4E2M1)) zero = NULL; /* f8: always 0 */
+  if (zero) TENON_TRY(parameter(call, zero, &r->zero));
+  if (tenon_count(scale) == 1) {
+    if (count) r->rows = r->per_outer = (count + BLOCK - 1) / BLOCK;
+    r->block = count; /* all rows are in block 0 */
+    r->each = 0;
+    return TENON_OK;
+  }
+  TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
+  outer = extents_product(x->shape, 0, axis);
+  r->n = x->shape[axis], r->inner = extents_product(x->shape, axis + 1, x->ndim);
+  r->block = scale->ndim > 1 ? block : 0;
+  r->each = r->block ? r->inner > 1 : r->inner == 1;
+  r->width = r->block ? (r->inner > 1 ? r->inner : r->block) : (r->inner > 1 ? r->inner : r->n);
+  if (count) r->per_outer = (r->n * r->inner + r->width - 1) / r->width;
+  r->rows = outer * r->per_outer;
+  return TENON_OK;
+}
+
+static tenon_status_t each_row(tenon_call_t *call, rows_t *r, tenon_part_fn part) {
+  return r->rows ? call->host->parallel(call, r->rows, BLOCK / (r->width + 1) + 1, part, r) : TENON_OK;
+}
+
+/* Bytes to packed elements, low bits first. */
+static void pack(tenon_tensor_t *out, const uint8_t *codes) {
+  int64_t n = tenon_count(out), bits = out->dtype.bits, each = 8 / bits;
+  uint8_t *to = (uint8_t *)out->data;
+  for (int64_t i = 0; i < n; i += each) {
+    uint32_t byte = 0;
+    for (int64_t k = 0; k < each && i + k < n; k++) byte |= (uint32_t)codes[i + k] << (k * bits);
+    to[i / each] = (uint8_t)byte;
+  }
+}
+
+static tenon_status_t quantise_run(tenon_call_t *call) {
+  const tenon_value_t *precision = &call->attrs[3];
+  rows_t r = {.saturate = call->attrs[4].as.i != 0};
+  TENON_TRY(lay_out(call, &r));
+  tenon_dtype_t of_x = r.x->dtype, of_scale = call->inputs[1]->dtype;
+  if (precision->kind != TENON_KIND_NONE)
+    r.precision = precision->as.dtype;
+  else if (tenon_dtype_id(of_x) == tenon_dtype_id(of_scale))
+    r.precision = of_x;
+  int packed = r.out->dtype.bits < 8;
+  if (packed && !(r.codes = call->host->allocate(call, (uint64_t)tenon_count(r.out) + 1))) return TENON_MEMORY;
+  TENON_TRY(each_row(call, &r, quantise_part));
+  if (packed) pack(r.out, (const uint8_t *)r.codes);
+  return TENON_OK;
+}
+
+static tenon_status_t dequantise_run(tenon_call_t *call) {
+  rows_t r = {0};
+  TENON_TRY(lay_out(call, &r));
+  return each_row(call, &r, dequantise_part);
+}
+
+/* ---- dynamic_quantize_linear ---------------------------------------------------------------------------------------
+ */
+
+FOLD_RUN(least, float, double, f, MAP_SELF, HUGE_VAL, OP_MIN)
+FOLD_RUN(most, float, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)
+
+static tenon_status_t range_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const tenon_tensor_t *x = call->inputs[0];
+  word_t *range = (word_t *)argument;
+  int64_t count = tenon_count(x);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t n = count - i * BLOCK < BLOCK ? count - i * BLOCK : BLOCK;
+    range[2 * i].f = range[2 * i + 1].f = 0; /* 0 is always in the range */
+    least_run(&range[2 * i], (const float *)x->data + i * BLOCK, n);
+    most_run(&range[2 * i + 1], (const float *)x->data + i * BLOCK, n);
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t dynamic_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0];
+  int64_t count = tenon_count(x), blocks = (count + BLOCK - 1) / BLOCK;
+  float low = 0, high = 0;
+  word_t *range = (word_t *)call->host->allocate(call, (uint64_t)(2 * blocks + 1) * sizeof *range);
+  if (!range) return TENON_MEMORY;
+  if (blocks) TENON_TRY(call->host->parallel(call, blocks, 1, range_part, range));
+  for (int64_t i = 0; i < blocks; i++) {
+    low = (float)range[2 * i].f < low ? (float)range[2 * i].f : low;
+    high = (float)range[2 * i + 1].f > high ? (float)range[2 * i + 1].f : high;
+  }
+  float scale = (high == low ? 1.0f : high - low) / 255.0f, zero = -low / scale;
+  zero = tn_rintf(zero < 0 ? 0 : zero > 255 ? 255 : zero);
+  if (call->outputs[1]) *(float *)call->outputs[1]->data = scale;
+  if (call->outputs[2]) *(uint8_t *)call->outputs[2]->data = (uint8_t)zero;
+  if (!call->outputs[0]) return TENON_OK;
+  rows_t r = {.x = x,
+              .out = call->outputs[0],
+              .scale = &scale,
+              .zero = &zero,
+              .n = count,
+              .inner = 1,
+              .block = count,
+              .width = BLOCK,
+              .rows = blocks,
+              .per_outer = blocks,
+              .precision = tenon_dtype(TENON_F32)};
+  r.codes = r.out->data;
+  return each_row(call, &r, quantise_part);
+}
+
+#ifndef TENON_SIMD
+static tenon_status_t check(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0], *scale = infer->inputs[1], *zero = infer->inputs[2];
+  int64_t block = infer->attrs[1].as.i;
+  int32_t axis = 0, fits = 1;
+  int single = 1;
+  for (int32_t i = 0; i < scale->ndim; i++) single = single && dim_is(scale->dims[i], 1);
+  if (!single) {
+    TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
+    if (scale->ndim == 1) {
+      fits = !dim_differ(scale->dims[0], x->dims[axis]);
+    } else {
+      fits = scale->ndim == x->ndim && block > 0;
+      for (int32_t i = 0; fits && i < x->ndim; i++) {
+        tenon_dim_t wish = x->dims[i];
+        if (i == axis) wish = tenon_dim(infer, TENON_DIM_CEIL_DIV, wish, tenon_extent(block));
+        fits = !dim_differ(scale->dims[i], wish);
+      }
+    }
+  }
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "scale %s fits neither all of %s nor its axis %d nor blocks of %" PRId64,
+                      dims_text(scale->dims, scale->ndim).text, dims_text(x->dims, x->ndim).text, axis, block);
+  for (int32_t i = 0; zero && (zero->ndim == scale->ndim || !single) && i < scale->ndim; i++)
+    if (zero->ndim != scale->ndim || dim_differ(zero->dims[i], scale->dims[i]))
+      return tenon_fail(infer, TENON_INVALID, "zero_point %s is not shaped like scale %s",
+                        dims_text(zero->dims, zero->ndim).text, dims_text(scale->dims, scale->ndim).text);
+  return out_like(infer->outputs[0], x);
+}
+
+static tenon_status_t quantise_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *zero = infer->inputs[2];
+  const tenon_value_t *wish = &infer->attrs[2];
+  tenon_dtype_t dtype = zero ? zero->dtype : wish->kind != TENON_KIND_NONE ? wish->as.dtype : tenon_dtype(TENON_U8);
+  int known = 0;
+  switch (tenon_dtype_id(dtype)) {
+#define CASE(id, ...) case TENON_##id:
+    PLAIN(CASE) SMALL(CASE) FLOAT8(CASE) case TENON_F4E2M1 : known = tenon_dtype_id(dtype) != TENON_I32;
+#undef CASE
+  default: break;
+  }
+  if (!known) return tenon_fail(infer, TENON_INVALID, "output_dtype is none that is quantised to");
+  infer->outputs[0]->dtype = dtype;
+  return check(infer);
+}
+
+static tenon_status_t dequantise_infer(tenon_infer_t *infer) {
+  const tenon_value_t *wish = &infer->attrs[2];
+  tenon_dtype_t dtype = wish->kind != TENON_KIND_NONE ? wish->as.dtype : infer->inputs[1]->dtype;
+  if (tenon_dtype_id(dtype) != TENON_F32 && !is_narrow(dtype))
+    return tenon_fail(infer, TENON_INVALID, "output_dtype is f32, f16 or bf16");
+  infer->outputs[0]->dtype = dtype;
+  return check(infer);
+}
+
+static tenon_status_t dynamic_infer(tenon_infer_t *infer) {
+  for (int i = 1; i < 3; i++)
+    if (infer->outputs[i]) infer->outputs[i]->ndim = 0;
+  return infer->outputs[0] ? out_like(infer->outputs[0], infer->inputs[0]) : TENON_OK;
+}
+#endif
+
+/* clang-format off */
+#define QUANTISED "u8|i8|u16|i16|u4|i4|u2|i2|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f4e2m1"
+FAMILY(core_quantise,
+  OPERATOR(quantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
+                            "dtype? output_dtype=None, dtype? precision=None, bool saturate=True) -> Tensor",
+    (TENON_DOC("x / scale, rounded, plus zero_point, kept in the range of the dtype, which is that of zero_point."),
+     TENON_TYPES("x: f32|f16|bf16|i32; scale: f32|f16|bf16|f8e8m0; zero_point: " QUANTISED "; out = ?"),
+     TENON_TRAITS(TENON_PURE), TENON_INFER(quantise_infer)),
+    KERNEL("", quantise_run))
+  OPERATOR(dequantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
+                              "dtype? output_dtype=None) -> Tensor",
+    (TENON_DOC("(x - zero_point) * scale."),
+     TENON_TYPES("x, zero_point: i32|" QUANTISED "; scale: f32|f16|bf16|f8e8m0; out = ?"),
+     TENON_TRAITS(TENON_PURE), TENON_INFER(dequantise_infer)),
+    KERNEL("", dequantise_run))
+  OPERATOR(dynamic_quantize_linear, "(Tensor x) -> (Tensor out, Tensor scale, Tensor zero_point)",
+    (TENON_DOC("x quantised to u8 over its own range, which is made to include 0."),
+     TENON_TYPES("x: f32; out = u8; scale = f32; zero_point = u8"), TENON_TRAITS(TENON_PURE),
+     TENON_INFER(dynamic_infer)),
+    KERNEL("", dynamic_run)))

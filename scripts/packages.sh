@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Tenon's build, main job and tests need and that are missing.
+set -euo pipefail
+packages=(libutf8proc-dev)
+python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+for tool in g++ make; do command -v "$tool" >/dev/null || packages+=("$tool"); done
+missing=()
+for package in "${packages[@]}"; do dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package"); done
+[ ${#missing[@]} -eq 0 ] && exit 0
+run=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "packages: install ${missing[*]} as root, then try again" >&2; exit 1; }
+  run=(sudo)
+fi
+echo "packages: installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+{ "${run[@]}" apt-get update && "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
+  { cat "$log" >&2; exit 1; }

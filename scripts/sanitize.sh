@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# C tests and ONNX cases under sanitizers: sanitize.sh quick|all.  quick: the C tests under address and undefined, those
+# about threads under the thread sanitizer, every tenth ONNX case.
+set -uo pipefail
+share=$1 passed=0 failed=0 skipped=0
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1
+add() { # adds a total line up; shows what failed
+  local log=$1 status=$2 line p f s
+  line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$log" | tail -1)
+  p=$(grep -oE '[0-9]+ passed' <<<"$line" | cut -d' ' -f1) f=$(grep -oE '[0-9]+ failed' <<<"$line" | cut -d' ' -f1)
+  s=$(grep -oE '[0-9]+ skipped' <<<"$line" | cut -d' ' -f1)
+  p=${p:-0} f=${f:-0} s=${s:-0}
+  [ "$status" -ne 0 ] && [ "$f" -eq 0 ] && f=1
+  [ "$f" -eq 0 ] || { grep -E 'FAIL|ERROR|SUMMARY|runtime error|WARNING' "$log" | head -40; }
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+for preset in asan tsan; do
+  cmake --preset "$preset" -DPython3_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null &&
+    cmake --build "build-$preset" --target unit_tests tenon_command --parallel "$(nproc)" >"build-$preset/build.log" 2>&1 ||
+    { tail -20 "build-$preset/build.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+  log=build-$preset/tests.log
+  scripts/unit.sh "build-$preset/tests" >"$log" 2>&1
+  add "$log" $?
+  echo "$preset: C tests: $(tail -1 "$log")"
+  data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')
+  step=1
+  [ "$share" = quick ] && step=10
+  mapfile -t cases < <(ls -d "$data"/{node,simple,pytorch-converted,pytorch-operator}/*/ | awk -v n=$step 'NR % n == 0')
+  log=build-$preset/onnx.log
+  "build-$preset/tenon" verify --isolate --shape-only '*bernoulli*' "${cases[@]}" >"$log" 2>&1
+  add "$log" $?
+  echo "$preset: ONNX cases (1 in $step): $(tail -1 "$log")"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

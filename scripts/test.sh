@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs the tests: test.sh BUILD [SUITE].  Without a suite all of them, with the totals at the end; each suite ends with a
+# line "N passed, M failed, K skipped" that is added up, and what was skipped says why.
+set -uo pipefail
+build=$1 only=${2:-}
+logs=$build/logs
+mkdir -p "$logs"
+python=$PWD/.venv/bin/python
+export TENON_BUILD=$PWD/$build
+suites=(layers header unit install command examples search onnx models sanitize)
+declare -A about=(
+  [layers]="includes never climb" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests"
+  [install]="make install, CMake package, pkg-config" [command]="the tenon command" [examples]="the examples"
+  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime"
+  [sanitize]="a share of the tests under sanitizers")
+
+run_layers() { "$python" tests/layers.py; }
+run_header() { "$python" tests/header.py; }
+run_unit() {
+  cmake --build "$build" --target unit_tests --parallel "$(nproc)" >"$logs/unit-build.log" 2>&1 || { tail -30 "$logs/unit-build.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
+  scripts/unit.sh "$build/tests"
+}
+run_install() { tests/acceptance/install_test.sh "$build"; }
+run_command() { "$python" tests/acceptance/command_test.py; }
+run_examples() { "$python" tests/acceptance/examples_test.py; }
+run_search() {
+  scripts/run.sh "$build" -q "May I sell copies?" >"$logs/run.log" 2>&1 || { tail -20 "$logs/run.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
+  "$python" tests/acceptance/search_test.py
+}
+run_onnx() { "$python" tests/acceptance/onnx_test.py; }
+run_models() { "$python" tests/acceptance/models_test.py; }
+run_sanitize() { scripts/sanitize.sh quick; }
+
+failed=0 passed=0 wrong=0 skipped=0
+[ -n "$only" ] && suites=("$only")
+summary=()
+for suite in "${suites[@]}"; do
+  declare -F "run_$suite" >/dev/null || { echo "test: no suite '$suite'; there are: ${!about[*]}" >&2; exit 2; }
+  echo "== $suite: ${about[$suite]}"
+  start=$(date +%s)
+  "run_$suite" 2>&1 | tee "$logs/$suite.log"
+  status=${PIPESTATUS[0]}
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?' "$logs/$suite.log" | tail -1)
+  [ -n "$line" ] || { line="0 passed, 1 failed, 0 skipped"; status=1; }
+  read -r p f s < <(sed -E 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 \4/' <<<"$line")
+  [ "$f" -eq 0 ] && [ "$status" -ne 0 ] && f=1
+  passed=$((passed + p)) wrong=$((wrong + f)) skipped=$((skipped + ${s:-0}))
+  [ "$f" -eq 0 ] || failed=1
+  summary+=("$(printf '%-10s %6d passed %5d failed %5d skipped %6d s' "$suite" "$p" "$f" "${s:-0}" "$(($(date +%s) - start))")")
+done
+echo
+printf '%s\n' "${summary[@]}"
+echo "total: $passed passed, $wrong failed, $skipped skipped"
+grep -hE '^(SKIP|skip)' "$logs"/{unit,command,examples,search,models,sanitize,install}.log 2>/dev/null | sort | uniq -c | sort -rn | head -20
+exit $failed

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# `make install` gives what an outsider needs: the command builds a library against the installed header, CMake's package
+# builds one by tenon_add_library and a program against tenon::tenon, pkg-config knows the flags.  install_test.sh BUILD
+set -uo pipefail
+build=$1 passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+check() { # sentence, command...
+  if "${@:2}" >"$work/log" 2>&1; then passed=$((passed + 1)); echo "ok    $1"; else failed=$((failed + 1)); echo "FAIL  $1"; tail -20 "$work/log"; fi
+}
+prefix=$work/prefix
+check "make install succeeds" cmake --install "$build" --prefix "$prefix"
+check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "op.h tenon.h "
+cp examples/01_gelu/gelu.c "$work/gelu.c"
+check "the installed command builds a library" "$prefix/bin/tenon" build "$work/gelu.c" -o "$work/gelu.so"
+check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
+cat >"$work/program.c" <<'C'
+#include <stdio.h>
+#include <tenon/tenon.h>
+int main(int argc, char **argv) {
+  const tenon_op_t *op;
+  if (tenon_library_load(argv[argc - 1], 0, NULL) || tenon_op_find("demo::gelu", &op)) return puts(tenon_error()), 1;
+  return 0;
+}
+C
+cat >"$work/CMakeLists.txt" <<'C'
+cmake_minimum_required(VERSION 3.20)
+project(outsider C)
+find_package(tenon 1.0 REQUIRED)
+tenon_add_library(demo SOURCES gelu.c LIBRARIES m)
+add_executable(program program.c)
+target_link_libraries(program tenon::tenon)
+C
+check "CMake finds the package" cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix"
+check "tenon_add_library and tenon::tenon build" cmake --build "$work/build"
+check "the program loads the library and finds its operator" "$work/build/program" "$work/build/demo.so"
+if command -v pkg-config >/dev/null; then
+  pc() { PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)") pkg-config "$@" tenon; }
+  check "pkg-config knows the version" test "$(pc --modversion)" = 1.0.0
+else
+  skipped=$((skipped + 1)); echo "skip  pkg-config is not installed (apt-get install pkg-config)"
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

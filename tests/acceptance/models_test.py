@@ -1,0 +1,87 @@
+"""Whole models against ONNX Runtime on random input, on 1 and 2 threads: the nine light models and the zoo.
+
+Usage: models_test.py [NAME...].  The zoo is made by bench/models/make_zoo.py in an environment of its own (.venv-zoo).
+"""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
+ZOO = os.path.join(BUILD, "zoo")
+RTOL, ATOL = 1e-3, 1e-5
+
+
+def inputs_of(session):
+    random, values = np.random.default_rng(7), {}
+    for port in session.get_inputs():
+        shape = [extent if isinstance(extent, int) and extent > 0 else 1 for extent in port.shape]
+        if "float" in port.type:
+            values[port.name] = random.standard_normal(shape).astype(np.float32)
+        elif "mask" in port.name:
+            values[port.name] = np.ones(shape, np.int64)
+        else:
+            values[port.name] = random.integers(0, 1000, shape).astype(np.int64)
+    return values
+
+
+def file_name(output):
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in output) + ".npy"
+
+
+def check(path, threads):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    values = inputs_of(session)
+    expected = session.run(None, values)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [os.path.join(BUILD, "tenon"), "run", path, "--threads", str(threads), "--output-dir", folder]
+        for index, (name, value) in enumerate(values.items()):
+            file = os.path.join(folder, f"input_{index}.npy")
+            np.save(file, value)
+            command += ["--input", f"{name}=@{file}"]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode:
+            return f"status {run.returncode}: {run.stderr.strip()[:500]}"
+        for output, reference in zip(session.get_outputs(), expected):
+            found = np.load(os.path.join(folder, file_name(output.name)))
+            if found.shape != reference.shape:
+                return f"{output.name}: shape {found.shape}, expected {reference.shape}"
+            if not np.allclose(found, reference, RTOL, ATOL, equal_nan=True):
+                worst = np.max(np.abs(found - reference))
+                return f"{output.name}: largest difference {worst:.3g}"
+    return None
+
+
+def main():
+    light = sorted(glob.glob(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/light/*.onnx")))
+    python = os.path.join(ROOT, ".venv-zoo/bin/python")
+    skips = []
+    if os.path.exists(python):
+        subprocess.run([python, os.path.join(ROOT, "bench/models/make_zoo.py"), ZOO], check=True, stdout=subprocess.DEVNULL)
+    else:
+        skips.append("skip: the zoo's models: .venv-zoo is missing (make test makes it)")
+    models = light + sorted(glob.glob(os.path.join(ZOO, "*.onnx")))
+    if sys.argv[1:]:
+        models = [m for m in models if os.path.basename(m)[:-5] in sys.argv[1:]]
+    passed = failed = 0
+    for path in models:
+        for threads in (1, 2):
+            why = check(path, threads)
+            print(f"{'FAIL' if why else 'ok'}  {os.path.basename(path)} on {threads} threads{': ' + why if why else ''}", flush=True)
+            failed += why is not None
+            passed += why is None
+    print("\n".join(skips))
+    print(f"{passed} passed, {failed} failed, {len(skips)} skipped")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
