@@ -199,7 +199,7 @@ TENON_ITEMS(core_boxes,
     TENON_WHERE("max_output_boxes_per_class: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(suppress_infer),
     TENON_KERNEL("cpu", suppress_run)),
   TENON_OP("roi_align(Tensor x, Tensor rois, Tensor batch_indices, *, str['avg', 'max'] mode='avg', "
-           "str['half_pixel', 'output_half_pixel'] coordinate_transformation_mode='half_pixel', int output_height=1, "
+           "str['half_pixel', 'output_half_pixel'] coordinates='half_pixel', int output_height=1, "
            "int output_width=1, int sampling_ratio=0, float spatial_scale=1.0) -> Tensor",
     TENON_DOC("Each box, cut into output_height by output_width bins: mean or maximum of interpolated samples."),
     TENON_TYPES("x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(roi_infer),

@@ -4,7 +4,8 @@
 
 #define FAMILIES(X)                                                                                                     \
   X(core_view) X(core_copy) X(core_fill) X(core_join) X(core_pad) X(core_gather) X(core_scatter)                       \
-  X(core_reduction) X(core_softmax) X(core_norm) X(core_channel)                                                       \
+  X(core_select) X(core_sort) X(core_cumulative) X(core_unfold) X(core_sample) X(core_boxes) X(core_text)              \
+  X(core_reduction) X(core_softmax) X(core_norm) X(core_channel) X(core_resize) X(core_quantise)                       \
   X(core_arithmetic) X(core_power) X(core_transcendental) X(core_activation) X(core_comparison) X(core_logic)          \
   X(core_selection) X(core_conversion) X(core_random)                                                                  \
   X(core_matmul) X(core_conv) X(core_pool)
@@ -14,7 +15,8 @@
 #define SIMD_FAMILIES(X)                                                                                               \
   BOTH(X, core_arithmetic) BOTH(X, core_power) BOTH(X, core_transcendental) BOTH(X, core_activation)                   \
   BOTH(X, core_comparison) BOTH(X, core_logic) BOTH(X, core_selection) BOTH(X, core_conversion)                        \
-  BOTH(X, core_reduction) BOTH(X, core_softmax) BOTH(X, core_norm) BOTH(X, core_channel)
+  BOTH(X, core_reduction) BOTH(X, core_softmax) BOTH(X, core_norm) BOTH(X, core_channel) BOTH(X, core_resize)          \
+  BOTH(X, core_quantise)
 #define BOTH(X, name) X(name##_avx2) X(name##_avx512)
 #else
 #define SIMD_FAMILIES(X)

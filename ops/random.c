@@ -5,7 +5,7 @@
 #include "number.h"
 #include <math.h>
 
-/* ---- draws ---------------------------------------------------------------------------------------------------------- */
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
 
 enum { LANES = 16, BATCH = 4 * LANES, CHUNK = 256 };
 
@@ -37,7 +37,14 @@ static void draw(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
   }
 }
 
-/* ---- dropout, bernoulli: element i uses number i ---------------------------------------------------------------------- */
+/* Seed and offset of a call. */
+static void stream(const tenon_call_t *call, uint64_t *out_seed, uint64_t *out_offset) {
+  const tenon_random_t *random = call->random;
+  *out_seed = random->device ? random->device[0] : random->seed;
+  *out_offset = random->offset + (random->device ? random->device[1] : 0);
+}
+
+/* ---- dropout, bernoulli: element i uses number i ----------------------------------------------------------------- */
 
 /* for (i over the run) with `number` for element i */
 #define EACH_DRAW(loop)                                                                                                \
@@ -86,24 +93,42 @@ static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(loop->at
 DEFINE_DROPOUT(f32, float)
 DEFINE_DROPOUT(f64, double)
 
-/* clang-format off */
-#define OUTCOMES(X, ...)                                                                                               \
-  X(f32, float, __VA_ARGS__) X(f64, double, __VA_ARGS__) X(bool, uint8_t, __VA_ARGS__)                                 \
-  X(i8, int8_t, __VA_ARGS__) X(i16, int16_t, __VA_ARGS__) X(i32, int32_t, __VA_ARGS__) X(i64, int64_t, __VA_ARGS__)    \
-  X(u8, uint8_t, __VA_ARGS__) X(u16, uint16_t, __VA_ARGS__) X(u32, uint32_t, __VA_ARGS__) X(u64, uint64_t, __VA_ARGS__)
-/* clang-format on */
-#define DEFINE_BERNOULLI(dtype, T, from, X)                                                                            \
-  static tenon_status_t bernoulli_##from##_##dtype(const tenon_loop_t *loop) {                                         \
-    const X *x = (const X *)loop->data[0];                                                                             \
-    T *out = (T *)loop->data[1];                                                                                       \
-    EACH_DRAW(loop) out[i] = (T)(NUMBER * 0x1p-32 < (double)x[i]);                                                     \
-    return TENON_OK;                                                                                                   \
-  }
-OUTCOMES(DEFINE_BERNOULLI, f32, float)
-OUTCOMES(DEFINE_BERNOULLI, f64, double)
-#define ITEM_BERNOULLI(dtype, T, from, X) , TENON_LOOP(#from " -> " #dtype, bernoulli_##from##_##dtype)
+/* A kernel, because hosts choose a loop by the dtypes of inputs, and here the result may have any. */
+typedef struct trial_t {
+  const tenon_tensor_t *x;
+  tenon_tensor_t *out;
+  uint64_t seed, offset;
+  int64_t count;
+} trial_t;
 
-/* ---- uniform, normal: an f64 uses two numbers, 2i and 2i + 1, any other dtype number i --------------------------------- */
+static tenon_status_t bernoulli_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const trial_t *trial = (const trial_t *)argument;
+  uint32_t numbers[CHUNK];
+  (void)call;
+  for (int64_t at = begin * CHUNK; at < trial->count && at < end * CHUNK; at += CHUNK) {
+    int64_t n = trial->count - at < CHUNK ? trial->count - at : CHUNK;
+    draw(trial->seed, trial->offset + (uint64_t)at, n, numbers);
+    for (int64_t i = 0; i < n; i++)
+      number_set(trial->out->dtype, trial->out->data, at + i,
+                 numbers[i] * 0x1p-32 < number_get(trial->x->dtype, trial->x->data, at + i));
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t bernoulli_run(tenon_call_t *call) {
+  trial_t trial = {.x = call->inputs[0], .out = call->outputs[0], .count = tenon_count(call->inputs[0])};
+  stream(call, &trial.seed, &trial.offset);
+  return call->host->parallel(call, (trial.count + CHUNK - 1) / CHUNK, 16, bernoulli_part, &trial);
+}
+
+static tenon_status_t bernoulli_infer(tenon_infer_t *infer) {
+  tenon_dtype_t to = infer->outputs[0]->dtype;
+  if (to.bits < 8 || to.lanes != 1 || (to.code > 2 && to.code != 4 && to.code != 6))
+    return tenon_fail(infer, TENON_INVALID, "dtype is no plain number or bool, which 0 and 1 can be written as");
+  return draws_one_each(infer);
+}
+
+/* ---- uniform, normal: an f64 uses two numbers, 2i and 2i + 1, any other dtype number i --------------------------- */
 
 typedef struct fill_t {
   tenon_tensor_t *out;
@@ -177,12 +202,11 @@ static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t be
 }
 
 static tenon_status_t fill_run(tenon_call_t *call, tenon_part_fn part, double low, double span) {
-  const tenon_random_t *random = call->random;
-  fill_t fill = {.out = call->outputs[0], .seed = random->seed, .offset = random->offset, .low = low, .span = span};
+  fill_t fill = {.out = call->outputs[0], .low = low, .span = span};
   uint32_t dtype = tenon_dtype_id(fill.out->dtype);
   fill.count = tenon_count(fill.out), fill.wide = dtype == TENON_F64 ? 2 : 1;
   fill.digits = dtype == TENON_F64 ? 53 : dtype == TENON_F32 ? 24 : dtype == TENON_F16 ? 11 : 8;
-  if (random->device) fill.seed = random->device[0], fill.offset += random->device[1];
+  stream(call, &fill.seed, &fill.offset);
   return call->host->parallel(call, (fill.count + CHUNK - 1) / CHUNK, 16, part, &fill);
 }
 static tenon_status_t uniform_run(tenon_call_t *call) {
@@ -192,38 +216,37 @@ static tenon_status_t normal_run(tenon_call_t *call) {
   return fill_run(call, normal_part, call->attrs[0].as.f, call->attrs[1].as.f);
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 #define FILL TENON_TYPES("shape: i64|i32; out = dtype"), TENON_WHERE("shape: known"), TENON_INFER(fill_infer)
 
 /* clang-format off */
 TENON_ITEMS(core_random,
   TENON_OP("dropout(Tensor x, *, float ratio=0.5) -> (Tensor out, Tensor? mask)",
-    TENON_DOC("0 for a share `ratio` of elements, chosen at random, x / (1 - ratio) for the others, where mask is true"),
+    TENON_DOC("0 for a share `ratio` of elements, by chance, x / (1 - ratio) for the others, where mask is true."),
     TENON_TYPES("x: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; out = x; mask = bool"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
     TENON_VALIDATE(ratio_validate), TENON_INFER(draws_one_each),
     TENON_GRADIENT("x: core::dropout_backward(grad, mask, ratio=ratio)"),
     TENON_LOOP("f32 -> f32, bool", dropout_f32), TENON_LOOP("f64 -> f64, bool", dropout_f64)),
   TENON_OP("dropout_backward(Tensor dy, Tensor mask, *, float ratio=0.5) -> Tensor",
-    TENON_DOC("dy / (1 - ratio) where mask is true, else 0"),
+    TENON_DOC("dy / (1 - ratio) where mask is true, else 0."),
     TENON_TYPES("dy: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; mask: bool; out = dy"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("dy: core::dropout_backward(grad, mask, ratio=ratio)"),
     TENON_LOOP("f32, bool -> f32", dropout_backward_f32), TENON_LOOP("f64, bool -> f64", dropout_backward_f64)),
   TENON_OP("bernoulli(Tensor x, *, dtype dtype=f32) -> Tensor",
-    TENON_DOC("1 with the probability x, else 0"),
+    TENON_DOC("1 with the probability x, else 0."),
     TENON_TYPES("x: float; out = dtype"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
-    TENON_INFER(draws_one_each),
-    TENON_GRADIENT("x: none")
-    OUTCOMES(ITEM_BERNOULLI, f32, float) OUTCOMES(ITEM_BERNOULLI, f64, double)),
+    TENON_INFER(bernoulli_infer), TENON_GRADIENT("x: none"),
+    TENON_KERNEL("cpu", bernoulli_run)),
   TENON_OP("uniform(Tensor @host shape, *, float low=0.0, float high=1.0, dtype dtype=f32) -> Tensor",
-    TENON_DOC("Numbers from low to high, all alike; high itself only if rounding leads there"),
+    TENON_DOC("Numbers from low to high, all alike; high itself only if rounding leads there."),
     FILL, TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", uniform_run)),
   TENON_OP("normal(Tensor @host shape, *, float mean=0.0, float scale=1.0, dtype dtype=f32) -> Tensor",
-    TENON_DOC("Numbers of a normal distribution with this mean and standard deviation"),
+    TENON_DOC("Numbers of a normal distribution with this mean and standard deviation."),
     FILL, TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", normal_run)))
 /* clang-format on */

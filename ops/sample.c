@@ -204,7 +204,7 @@ static tenon_status_t affine_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_sample,
   TENON_OP("grid_sample(Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
-           "str['zeros', 'border', 'reflection'] padding_mode='zeros', bool align_corners=False) -> Tensor",
+           "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> Tensor",
     TENON_DOC("x, interpolated at the places that the grid holds, from -1 to 1 along each axis, the last axis first."),
     TENON_TYPES("x: float; grid: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(sample_infer),
     TENON_KERNEL("cpu", sample_run)),

@@ -102,9 +102,8 @@ static tenon_status_t unpooled(const tenon_host_t *host, const void *context, co
                                const int64_t *pooled, int64_t *out) {
   int64_t stride[TENON_RANK_MAX], pad[2 * TENON_RANK_MAX], kernel[TENON_RANK_MAX];
   if (rank < 3 || (int64_t)attrs[0].count != rank - 2)
-    return host->fail(context, TENON_INVALID, "kernel_shape lists %u numbers for a tensor of rank %d", attrs[0].count,
-                      rank);
-  TENON_TRY(ints_of(host, context, &attrs[0], "kernel_shape", rank - 2, 1, kernel));
+    return host->fail(context, TENON_INVALID, "kernel lists %u numbers for a tensor of rank %d", attrs[0].count, rank);
+  TENON_TRY(ints_of(host, context, &attrs[0], "kernel", rank - 2, 1, kernel));
   TENON_TRY(ints_of(host, context, &attrs[1], "strides", rank - 2, 1, stride));
   TENON_TRY(ints_of(host, context, &attrs[2], "pads", 2 * (rank - 2), 0, pad));
   for (int32_t i = 0; i < rank; i++) {
@@ -174,7 +173,7 @@ TENON_ITEMS(core_unfold,
     TENON_TYPES("x: number; image_shape: i64|i32; block_shape: i64|i32; out = x"),
     TENON_WHERE("image_shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_infer),
     TENON_KERNEL("cpu", col2im_run)),
-  TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel_shape, "
+  TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel, "
            "int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),
     TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"), TENON_WHERE("output_shape: known"),

@@ -29,8 +29,8 @@ static void add_rows(text_t *out, const kind_t *kinds, int32_t count, double tot
   for (int32_t i = 0; i < count; i++) {
     double share = total > 0 ? kinds[i].ms / total : 0;
     int bar = (int)(share * BAR_WIDTH + 0.5);
-    text_add(out, "%-*s  %6lld  %10.3f  %6.1f  %.*s\n", width, kinds[i].name, (long long)kinds[i].calls, kinds[i].ms,
-             share * 100, bar, "##############################");
+    text_add(out, "%-*s  %6lld  %10.3f  %6.1f%s%.*s\n", width, kinds[i].name, (long long)kinds[i].calls, kinds[i].ms,
+             share * 100, bar > 0 ? "  " : "", bar, "##############################");
   }
 }
 

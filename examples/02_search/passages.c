@@ -36,6 +36,11 @@ static const char *cut(const char *begin, const char *last) {
   return limit == last ? last : sentence ? sentence : word;
 }
 
+static int by_size(const void *a, const void *b) {
+  uint64_t x = ((const tenon_string_t *)a)->size, y = ((const tenon_string_t *)b)->size;
+  return (x > y) - (x < y);
+}
+
 int passages_cut(passages_t *passages) {
   const char *begin = passages->text, *last = begin + passages->size;
   while (begin < last) {
@@ -50,6 +55,7 @@ int passages_cut(passages_t *passages) {
     items[passages->count++] = (tenon_string_t){begin, (uint64_t)(end - begin)};
     begin = end;
   }
+  if (passages->count) qsort(passages->items, (size_t)passages->count, sizeof *passages->items, by_size);
   return 1;
 }
 

@@ -12,7 +12,7 @@
 
 #include "passages.h"
 
-enum { BATCH = 16, BEST = 3, KINDS = 64, KINDS_PRINTED = 6 };
+enum { BATCH = 8, BEST = 3, KINDS = 64, KINDS_PRINTED = 6 };
 
 static const char usage[] = "usage: search [-m MODEL] [-l LIBRARY] [-q QUESTION] [FILE...]\n"
                             "Prints the passages of the files that answer a question best.\n"

@@ -21,49 +21,56 @@ FLOATS(HELPERS, 0)
 /* clang-format off */
 /* X(operator, attributes, set-up, expression, doc, gradient) */
 #define ACTIVATIONS(X)                                                                                                 \
-  X(softplus, "", NO_SETUP, LOG1P_UNIT(EXP(-ABS(x))) + (x > 0 ? x : 0), "log(1 + e^x)", "x: core::mul(grad, core::sigmoid(x))") \
+  X(softplus, "", NO_SETUP, LOG1P_UNIT(EXP(-ABS(x))) + (x > 0 ? x : 0), "log(1 + e^x)",                                \
+    "x: core::mul(grad, core::sigmoid(x))")                                                                            \
   X(softsign, "", NO_SETUP, x / (1 + ABS(x)), "x / (1 + |x|)", "x: core::softsign_backward(grad, x)")                  \
   X(mish, "", NO_SETUP, x * GATE(x), "x tanh(softplus(x))", "x: core::mish_backward(grad, x)")                         \
   X(hard_swish, "", NO_SETUP, x * UNIT(x * (T)(1 / 6.0) + (T)0.5), "x times x/6 + 1/2 cut off at 0 and 1",             \
     "x: core::hard_swish_backward(grad, x)")                                                                           \
   X(silu, ", *, float alpha=1.0", ATTR(alpha, 0), x * SIGMOID(alpha * x), "x sigmoid(alpha x), also called swish",     \
-    "x: core::silu_backward(grad, x, alpha=alpha)")                                                                          \
+    "x: core::silu_backward(grad, x, alpha=alpha)")                                                                    \
   X(elu, ", *, float alpha=1.0", ATTR(alpha, 0), x > 0 ? x : alpha * EXPM1(x), "x, below 0 alpha (e^x - 1)",           \
-    "x: core::elu_backward(grad, x, alpha=alpha)")                                                                           \
+    "x: core::elu_backward(grad, x, alpha=alpha)")                                                                     \
   X(celu, ", *, float alpha=1.0", ATTR(alpha, 0), x > 0 ? x : alpha * EXPM1(x / alpha),                                \
-    "x, below 0 alpha (e^(x/alpha) - 1)", "x: core::celu_backward(grad, x, alpha=alpha)")                                    \
+    "x, below 0 alpha (e^(x/alpha) - 1)", "x: core::celu_backward(grad, x, alpha=alpha)")                              \
   X(selu, ", *, float alpha=1.67326319217681884765625, float gamma=1.05070102214813232421875",                         \
-    ATTR(alpha, 0) ATTR(gamma, 1), gamma * (x > 0 ? x : alpha * EXPM1(x)), "gamma times x, below 0 gamma alpha (e^x - 1)", \
-    "x: core::selu_backward(grad, x, alpha=alpha, gamma=gamma)")                                                                   \
+    ATTR(alpha, 0) ATTR(gamma, 1), gamma * (x > 0 ? x : alpha * EXPM1(x)),                                             \
+    "gamma x, below 0 gamma alpha (e^x - 1)",                                                                          \
+    "x: core::selu_backward(grad, x, alpha=alpha, gamma=gamma)")                                                       \
   X(leaky_relu, ", *, float alpha=0.01", ATTR(alpha, 0), x < 0 ? alpha * x : x, "x, below 0 alpha x",                  \
-    "x: core::leaky_relu_backward(grad, x, alpha=alpha)")                                                                    \
+    "x: core::leaky_relu_backward(grad, x, alpha=alpha)")                                                              \
   X(hard_sigmoid, ", *, float alpha=0.2, float beta=0.5", ATTR(alpha, 0) ATTR(beta, 1), UNIT(alpha * x + beta),        \
-    "alpha x + beta cut off at 0 and 1", "x: core::hard_sigmoid_backward(grad, x, alpha=alpha, beta=beta)")                       \
+    "alpha x + beta cut off at 0 and 1",                                                                               \
+    "x: core::hard_sigmoid_backward(grad, x, alpha=alpha, beta=beta)")                                                 \
   X(thresholded_relu, ", *, float alpha=1.0", ATTR(alpha, 0), x > alpha ? x : 0, "x where it is above alpha, else 0",  \
     "x: core::thresholded_relu_backward(grad, x, alpha=alpha)")
 
 /* X(operator, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
 #define GRADIENTS(X)                                                                                                   \
   X(relu_backward, "", "", NO_SETUP, x > 0 ? dy : 0, "dy where x, relu's result, is above 0")                          \
-  X(softsign_backward, "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))), "dy times the derivative of softsign at x") \
-  X(mish_backward, "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))), "dy times the derivative of mish at x") \
+  X(softsign_backward, "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),                                           \
+    DERIVATIVE("softsign"))                                                                                            \
+  X(mish_backward, "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))),                        \
+    DERIVATIVE("mish"))                                                                                                \
   X(hard_swish_backward, "", "", NO_SETUP, x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5),               \
-    "dy times the derivative of hard_swish at x")                                                                      \
-  X(silu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                                                  \
-    dy * SIGMOID(alpha * x) * (1 + alpha * x * SIGMOID(-alpha * x)), "dy times the derivative of silu at x")           \
-  X(elu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * alpha * EXP(x),                 \
-    "dy times the derivative of elu at x")                                                                             \
-  X(celu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * EXP(x / alpha),                \
-    "dy times the derivative of celu at x")                                                                            \
-  X(selu_backward, ", *, float alpha, float gamma", ", alpha=alpha, gamma=gamma", ATTR(alpha, 0) ATTR(gamma, 1),                   \
-    dy * gamma * (x > 0 ? 1 : alpha * EXP(x)), "dy times the derivative of selu at x")                                 \
-  X(leaky_relu_backward, ", *, float alpha=0.01", ", alpha=alpha", ATTR(alpha, 0), x < 0 ? alpha * dy : dy,                  \
-    "dy times the derivative of leaky_relu at x")                                                                      \
-  X(hard_sigmoid_backward, ", *, float alpha=0.2, float beta=0.5", ", alpha=alpha, beta=beta", ATTR(alpha, 0) ATTR(beta, 1),      \
-    ((alpha * x + beta > 0) & (alpha * x + beta < 1)) ? alpha * dy : 0, "dy times the derivative of hard_sigmoid at x")  \
-  X(thresholded_relu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > alpha ? dy : 0,                  \
+    DERIVATIVE("hard_swish"))                                                                                          \
+  X(silu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                                            \
+    dy * SIGMOID(alpha * x) * (1 + alpha * x * SIGMOID(-alpha * x)), DERIVATIVE("silu"))                               \
+  X(elu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * alpha * EXP(x),           \
+    DERIVATIVE("elu"))                                                                                                 \
+  X(celu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * EXP(x / alpha),          \
+    DERIVATIVE("celu"))                                                                                                \
+  X(selu_backward, ", *, float alpha, float gamma", ", alpha=alpha, gamma=gamma",                                      \
+    ATTR(alpha, 0) ATTR(gamma, 1),                                                                                     \
+    dy * gamma * (x > 0 ? 1 : alpha * EXP(x)), DERIVATIVE("selu"))                                                     \
+  X(leaky_relu_backward, ", *, float alpha=0.01", ", alpha=alpha", ATTR(alpha, 0), x < 0 ? alpha * dy : dy,            \
+    DERIVATIVE("leaky_relu"))                                                                                          \
+  X(hard_sigmoid_backward, ", *, float alpha=0.2, float beta=0.5", ", alpha=alpha, beta=beta",                         \
+    ATTR(alpha, 0) ATTR(beta, 1),                                                                                      \
+    ((alpha * x + beta > 0) & (alpha * x + beta < 1)) ? alpha * dy : 0, DERIVATIVE("hard_sigmoid"))                    \
+  X(thresholded_relu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > alpha ? dy : 0,            \
     "dy where x is above alpha, else 0")                                                                               \
-  X(shrink_backward, ", *, float lambd=0.5", ", lambd=lambd", ATTR(lambd, 0), ((x < -lambd) | (x > lambd)) ? dy : 0,           \
+  X(shrink_backward, ", *, float lambd=0.5", ", lambd=lambd", ATTR(lambd, 0), ((x < -lambd) | (x > lambd)) ? dy : 0,   \
     "dy where x is beyond lambd, else 0")
 /* clang-format on */
 
@@ -72,7 +79,7 @@ FLOATS(HELPERS, 0)
 ACTIVATIONS(DEFINE)
 GRADIENTS(DEFINE_BACKWARD)
 
-/* ---- those that integers have too ---------------------------------------------------------------------------------- */
+/* ---- those that integers have too -------------------------------------------------------------------------------- */
 
 FLOATS(DEFINE_ONE, relu, (NO_SETUP), x < 0 ? 0 : x)
 SIGNED(DEFINE_ONE, relu, (NO_SETUP), x < 0 ? 0 : x)
@@ -95,7 +102,7 @@ UNSIGNED(DEFINE_ONE, shrink, (LIMITS(double)), tn_uint64(SHRUNK((double)x)))
 PRELUS(DEFINE_PRELU)
 FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
 
-/* ---- gelu: exact, or by its approximation --------------------------------------------------------------------------- */
+/* ---- gelu: exact, or by its approximation ------------------------------------------------------------------------ */
 
 #define NORMAL_CDF(x) ((T)0.5 * (1 + ERF(x * (T)0.70710678118654752)))
 #define NORMAL_PDF(x) ((T)0.39894228040143268 * EXP((T)-0.5 * x * x))
@@ -112,7 +119,7 @@ FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
   EITHER(gelu, dtype) EITHER(gelu_backward, dtype)
 FLOATS(DEFINE_GELU, 0)
 
-/* ---- tables -------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 #define ITEM(name, attributes, setup, expression, doc, gradient)                                                       \
   OPERATOR(name, "(Tensor x" attributes ") -> Tensor", FACTS(doc, "x: float; out = x", gradient), FLOATS(ITEM1, name))
@@ -138,10 +145,11 @@ FAMILY(core_activation,
     PRELUS(ITEM_PRELU))
   GRADIENTS(ITEM_BACKWARD)
   OPERATOR(gelu_backward, "(Tensor dy, Tensor x" APPROXIMATE ") -> Tensor",
-    FACTS("dy times the derivative of gelu at x", "dy, x: float; out = x",
+    FACTS(DERIVATIVE("gelu"), "dy, x: float; out = x",
       "dy: core::gelu_backward(grad, x, approximate=approximate); x: error"),
     FLOATS(ITEM2, gelu_backward))
   OPERATOR(prelu_backward, "(Tensor dy, Tensor a, Tensor slope) -> (Tensor? da, Tensor? dslope)",
-    FACTS("dy times the derivatives of prelu by a and slope", "dy, a, slope: float; da, dslope = a", "dy, a, slope: error"),
+    FACTS("dy times the derivatives of prelu by a and slope", "dy, a, slope: float; da, dslope = a",
+      "dy, a, slope: error"),
     FLOATS(ITEM_BOTH, prelu_backward)))
 /* clang-format on */

@@ -39,7 +39,7 @@
 UNARY(DEFINE_UNARY)
 BINARY(DEFINE_BINARY)
 
-/* ---- remainder: of Python, with the divisor's sign, or of C, with the dividend's ---------------------------------- */
+/* ---- remainder: of Python, with the divisor's sign, or of C, with the dividend's --------------------------------- */
 
 #define REMAINDER_FLOAT(dtype, T, W, ...)                                                                              \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
@@ -66,7 +66,7 @@ UNSIGNED(REMAINDER_UNSIGNED, 0)
   LOOP2(name##_##dtype, T, T, a, T, b, const int of_c = loop->attrs[0].as.i != 0;, remainder_##dtype(a, b, of_c))
 NUMBERS(DEFINE_MOD, mod)
 
-/* ---- gradients of min and max: to the one chosen, halves where both are -------------------------------------------- */
+/* ---- gradients of min and max: to the one chosen, halves where both are ------------------------------------------ */
 
 #define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                                         \
   LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;, a sign b ? (T)0 : share,                 \
@@ -74,7 +74,7 @@ NUMBERS(DEFINE_MOD, mod)
 FLOATS(DEFINE_CHOSEN, min_backward, >)
 FLOATS(DEFINE_CHOSEN, max_backward, <)
 
-/* ---- known integers ------------------------------------------------------------------------------------------------ */
+/* ---- known integers ---------------------------------------------------------------------------------------------- */
 
 #ifndef TENON_SIMD
 #define INTEGER_LIMIT ((int64_t)1 << 62) /* numbers beyond it are not stated: they might be taken for symbols */
@@ -137,12 +137,12 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
 INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) INFER(max, MAX) INFER(mod, MOD)
 #endif
 
-/* ---- tables -------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 #define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                              \
   OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: number; out = x", gradient), NUMBERS(ITEM1, name))
 #define BINARY_FACTS(name, doc, gradient)                                                                              \
-  (TENON_DOC(doc), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer), TENON_GRADIENT(gradient))
+  (TENON_DOC(doc "."), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer), TENON_GRADIENT(gradient))
 #define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                             \
   OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", BINARY_FACTS(name, doc, gradient), NUMBERS(ITEM2, name))
 #define ITEM_CHOSEN(name, doc)                                                                                         \
@@ -154,7 +154,8 @@ FAMILY(core_arithmetic,
   UNARY(ITEM_UNARY)
   BINARY(ITEM_BINARY)
   OPERATOR(mod, "(Tensor a, Tensor b, *, bool fmod=False) -> Tensor",
-    BINARY_FACTS(mod, "The remainder of a by b: with the sign of b, or by C's rules (fmod) with that of a; of integers by 0 it is 0",
+    BINARY_FACTS(mod,
+      "The remainder of a by b, with the sign of b or, as in C (fmod), of a; that of integers by 0 is 0",
       "a: core::identity(grad); b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
     NUMBERS(ITEM2, mod))
   ITEM_CHOSEN(min_backward, "Of dy, what goes to the smaller of a and b, to each a half where they are equal")

@@ -55,28 +55,6 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
     }                                                                                                                  \
     return TENON_OK;                                                                                                   \
   }                                                                                                                    \
-  /* mean and variance of channels [begin, end) */                                                                     \
-  static tenon_status_t name##_moments(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {               \
-    const plan_t *p = (const plan_t *)argument;                                                                        \
-    double count = (double)(p->outer * p->inner);                                                                      \
-    (void)call;                                                                                                        \
-    for (int64_t c = begin; c < end; c++) {                                                                            \
-      double moment[2] = {0, 0};                                                                                       \
-      for (int k = 0; k < 2; k++) {                                                                                    \
-        double sum = 0;                                                                                                \
-        for (int64_t o = 0; o < p->outer; o++) {                                                                       \
-          const T *x = (const T *)p->x + (o * p->n + c) * p->inner;                                                    \
-          for (int64_t i = 0; i < p->inner; i++) {                                                                     \
-            double d = (double)x[i] - moment[0];                                                                       \
-            sum += k ? d * d : d;                                                                                      \
-          }                                                                                                            \
-        }                                                                                                              \
-        moment[k] = sum / count;                                                                                       \
-      }                                                                                                                \
-      ((T *)p->mean)[c] = (T)moment[0], ((T *)p->var)[c] = (T)moment[1];                                               \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
   static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                   \
     const plan_t *p = (const plan_t *)argument;                                                                        \
     (void)call;                                                                                                        \
@@ -183,36 +161,25 @@ static tenon_status_t columns(tenon_call_t *call, plan_t *p, tenon_part_fn part)
 }
 
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
-  tenon_tensor_t *const *in = call->inputs, *const *out = call->outputs;
+  tenon_tensor_t *const *in = call->inputs;
   const tenon_tensor_t *x = in[0];
-  int training = call->attrs[2].as.i != 0;
-  double epsilon = call->attrs[0].as.f, momentum = call->attrs[1].as.f;
   tenon_dtype_t dtype = is_narrow(x->dtype) ? tenon_dtype(TENON_F32) : x->dtype;
-  int64_t size = dtype.bits / 8;
+  int64_t size = dtype.bits / 8, count = tenon_count(x);
   plan_t p = {0};
   along(&p, x, 1);
-  char *room = (char *)call->host->allocate(call, (uint64_t)(4 * p.n * size));
+  char *room = (char *)call->host->allocate(call, (uint64_t)(3 * p.n * size) + 1);
   if (!room) return TENON_MEMORY;
-  p.mean = room, p.scale = room + p.n * size, p.bias = room + 2 * p.n * size, p.var = room + 3 * p.n * size;
-  TENON_TRY(start(call, &p));
-  if (training) TENON_TRY(call->host->parallel(call, p.n, 1, BY_TYPE(call, moments), &p));
+  p.mean = room, p.scale = room + p.n * size, p.bias = room + 2 * p.n * size;
   for (int64_t c = 0; c < p.n; c++) {
-    double mean = number_get(in[3]->dtype, in[3]->data, c), var = number_get(in[4]->dtype, in[4]->data, c);
-    if (training) {
-      double new_mean = number_get(dtype, p.mean, c), new_var = number_get(dtype, p.var, c);
-      if (out[1]) number_set(out[1]->dtype, out[1]->data, c, mean * momentum + new_mean * (1 - momentum));
-      if (out[2]) number_set(out[2]->dtype, out[2]->data, c, var * momentum + new_var * (1 - momentum));
-      mean = new_mean, var = new_var;
-    } else {
-      if (out[1]) number_set(out[1]->dtype, out[1]->data, c, mean);
-      if (out[2]) number_set(out[2]->dtype, out[2]->data, c, var);
-    }
-    number_set(dtype, p.mean, c, mean);
-    number_set(dtype, p.scale, c, number_get(in[1]->dtype, in[1]->data, c) / sqrt(var + epsilon));
+    double var = number_get(in[4]->dtype, in[4]->data, c);
+    number_set(dtype, p.mean, c, number_get(in[3]->dtype, in[3]->data, c));
+    number_set(dtype, p.scale, c, number_get(in[1]->dtype, in[1]->data, c) / sqrt(var + call->attrs[0].as.f));
     number_set(dtype, p.bias, c, number_get(in[2]->dtype, in[2]->data, c));
   }
-  int64_t width = p.inner == 1 ? p.n : p.inner, count = tenon_count(x);
-  if (count) TENON_TRY(call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
+  if (count == 0) return TENON_OK;
+  int64_t width = p.inner == 1 ? p.n : p.inner;
+  TENON_TRY(start(call, &p));
+  TENON_TRY(call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
   return finish(call, &p);
 }
 
@@ -265,8 +232,6 @@ static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
       return tenon_fail(infer, TENON_INVALID, "input %u, %s, does not have one number for each channel of %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
-  for (int i = 1; i < 3; i++)
-    if (infer->outputs[i]) out_like(infer->outputs[i], infer->inputs[3]);
   return out_like(infer->outputs[0], x);
 }
 
@@ -296,11 +261,10 @@ static tenon_status_t mean_variance_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 FAMILY(core_channel,
-  OPERATOR(batch_norm, "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5, "
-                       "float momentum=0.9, bool training=False) -> "
-                       "(Tensor out, Tensor? running_mean, Tensor? running_var)",
-    (TENON_DOC("Each channel, shifted and scaled by the mean and variance given, or, in training, by its own."),
-     TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x; running_mean = mean; running_var = mean"),
+  OPERATOR(batch_norm,
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> Tensor",
+    (TENON_DOC("Each channel with this mean and variance removed, then scaled and shifted."),
+     TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
      TENON_TRAITS(TENON_PURE), TENON_INFER(batch_norm_infer)),
     KERNEL("", batch_norm_run))
   OPERATOR(lrn, "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",

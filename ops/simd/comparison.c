@@ -34,7 +34,7 @@ ORDERS(DEFINE_ORDER)
         const T positive = (T)(loop->attrs[1].as.i ? INFINITY : NAN);, (x == negative) | (x == positive))
 FLOATS(DEFINE_CLASSES, 0)
 
-#define COMPARISON_FACTS(doc, set) (TENON_DOC(doc), TENON_TYPES(set), POINTWISE)
+#define COMPARISON_FACTS(doc, set) (TENON_DOC(doc "."), TENON_TYPES(set), POINTWISE)
 #define ITEM_EQUALITY(name, sign, doc)                                                                                 \
   OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", COMPARISON_FACTS(doc, "a, b: number|bool|string; out = bool"),      \
            NUMBERS(ITEM_TEST2, name) BOOLS(ITEM_TEST2, name) LOOP("string, string -> bool", name##_string))

@@ -40,7 +40,7 @@ struct kind_t {
   const format_t *format;
 };
 
-/* ---- plain dtypes --------------------------------------------------------------------------------------------------- */
+/* ---- plain dtypes ------------------------------------------------------------------------------------------------ */
 
 #define DEFINE_LOAD(dtype, T, form, type, expression)                                                                  \
   static tenon_status_t load_##dtype(const job_t *job, int64_t begin, int64_t count, block_t *block) {                 \
@@ -73,7 +73,7 @@ DEFINE_STORE(f16, uint16_t, single, F16_ENCODE)
 DEFINE_STORE(bf16, uint16_t, single, bf16_encode)
 DEFINE_STORE(f8e8m0, uint8_t, single, E8M0_ENCODE)
 
-/* ---- packed dtypes, low bits first; floats of 8 bits and less ------------------------------------------------------- */
+/* ---- packed dtypes, low bits first; floats of 8 bits and less ---------------------------------------------------- */
 
 static uint32_t bits_of(const kind_t *kind) { return kind->dtype >> 8 & 0xff; }
 
@@ -127,7 +127,7 @@ static tenon_status_t store_narrow(const job_t *job, int64_t begin, int64_t coun
   return TENON_OK;
 }
 
-/* ---- strings --------------------------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, block_t *block) {
   const tenon_string_t *x = (const tenon_string_t *)job->x + begin;
@@ -175,7 +175,7 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
   return TENON_OK;
 }
 
-/* ---- from form to form ------------------------------------------------------------------------------------------------ */
+/* ---- from form to form ------------------------------------------------------------------------------------------- */
 
 #define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
 #define CLAMPED(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
@@ -219,7 +219,7 @@ CONVERSIONS(DEFINE_CONVERSION)
 #define CONVERSION(FROM, from_form, TO, to_form, expression) [FROM][TO] = convert_##FROM##_##TO,
 static const convert_fn conversions[LOADED][FORMS] = {CONVERSIONS(CONVERSION)};
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------ */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* clang-format off */
 static const kind_t kinds[] = {
@@ -237,7 +237,8 @@ static const kind_t kinds[] = {
   NARROW(F8E3M4), NARROW(F8E4M3), NARROW(F8E4M3B11FNUZ), NARROW(F8E4M3FN), NARROW(F8E4M3FNUZ), NARROW(F8E5M2),
   NARROW(F8E5M2FNUZ), NARROW(F4E2M1)
 };
-#define CASTABLE "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1|string"
+#define FIXED_SIZE "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1"
+#define CASTABLE FIXED_SIZE "|string"
 
 /* Pairs with a loop of their own: X(from, type, to, type, expression); it gives what the forms would. */
 #define DIRECT(X)                                                                                                      \
@@ -283,7 +284,7 @@ static const kind_t *kind_of(tenon_dtype_t dtype) {
   return NULL;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------------ */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const job_t *job = (const job_t *)argument;
@@ -334,7 +335,7 @@ static tenon_status_t cast_like_run(tenon_call_t *call) {
 
 static tenon_status_t bit_cast_run(tenon_call_t *call) { return copy(call->outputs[0], call->inputs[0]), TENON_OK; }
 
-/* ---- inference ---------------------------------------------------------------------------------------------------------- */
+/* ---- inference --------------------------------------------------------------------------------------------------- */
 
 #ifndef TENON_SIMD
 /* Integers that are known stay known, if the target has room for them. */
@@ -370,9 +371,8 @@ static tenon_status_t bit_cast_infer(tenon_infer_t *infer) {
 
 #define CAST_ATTRS "bool saturate=True, str['up', 'down', 'nearest'] round_mode='up'"
 #define CAST_DOC                                                                                                       \
-  "\n`saturate`: what is too large for an 8-bit float becomes its largest number, else infinity or NaN.\n"              \
+  ".\n`saturate`: what is too large for an 8-bit float becomes its largest number, else infinity or NaN.\n"            \
   "`round_mode` is for f8e8m0.  Text becomes numbers and numbers text."
-#define BITS "bool|number|complex|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|"
 
 /* clang-format off */
 FAMILY(core_conversion,
@@ -386,7 +386,8 @@ FAMILY(core_conversion,
      TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x); like: none")),
     KERNEL("", cast_like_run))
   OPERATOR(bit_cast, "(Tensor x, *, dtype to) -> Tensor",
-    (TENON_DOC("The bits of x, element by element, as the dtype `to`, which must be as wide"),
-     TENON_TYPES("x: " BITS "f6e2m3|f6e3m2|f4e2m1; out = to"), POINTWISE, TENON_INFER(bit_cast_infer), TENON_GRADIENT("x: none")),
+    (TENON_DOC("The bits of x, element by element, as the dtype `to`, which must be as wide."),
+     TENON_TYPES("x: " FIXED_SIZE "|complex|f6e2m3|f6e3m2; out = to"), POINTWISE, TENON_INFER(bit_cast_infer),
+     TENON_GRADIENT("x: none")),
     KERNEL("", bit_cast_run)))
 /* clang-format on */

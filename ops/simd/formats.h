@@ -32,7 +32,7 @@ typedef struct format_t {
   X(F4E2M1, 4, 1, 1, 0x7, NO_CODE, 0x8, 0)
 /* clang-format on */
 
-#define DEFINE_FORMAT(name, bits, mantissa, bias, largest, infinity, nan, fnuz)                                         \
+#define DEFINE_FORMAT(name, bits, mantissa, bias, largest, infinity, nan, fnuz)                                        \
   static const format_t format_##name = {bits, mantissa, bias, largest, infinity, nan, fnuz};
 FORMATS(DEFINE_FORMAT)
 

@@ -13,7 +13,8 @@
   X(bitwise_or, a | b, "The bits that are set in a or b or both")                                                      \
   X(bitwise_xor, a ^ b, "The bits that are set in just one of a and b")                                                \
   X(shift_left, (U)b < WIDTH ? (U)a << ((U)b & (WIDTH - 1)) : 0, "a times 2^b, less the bits that are pushed out")     \
-  X(shift_right, (U)b < WIDTH ? (U)(a >> ((U)b & (WIDTH - 1))) : 0, "a divided by 2^b, rounded down; 0 if b is a's width or more")
+  X(shift_right, (U)b < WIDTH ? (U)(a >> ((U)b & (WIDTH - 1))) : 0,                                                    \
+    "a divided by 2^b, rounded down; 0 if b is a's width or more")
 /* clang-format on */
 
 #define WIDTH (8 * sizeof(T))
@@ -30,7 +31,7 @@ LOOP1(not_bool, uint8_t, uint8_t, x, NO_SETUP, x == 0)
 BITWISE(DEFINE_BITWISE)
 INTS(DEFINE_ONE, bitwise_not)
 
-#define LOGIC_FACTS(doc, set) (TENON_DOC(doc), TENON_TYPES(set), POINTWISE)
+#define LOGIC_FACTS(doc, set) (TENON_DOC(doc "."), TENON_TYPES(set), POINTWISE)
 #define ITEM_LOGICAL(name, expression, doc)                                                                            \
   OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", LOGIC_FACTS(doc, "a, b: bool; out = a"), BOOLS(ITEM2, name))
 #define ITEM_BITWISE(name, expression, doc)                                                                            \

@@ -234,7 +234,7 @@ TN_INLINE float tn_powf(float x, float y) {
   return y == 0.5f ? tn_rootf(x) : z;
 }
 
-/* ---- integers of doubles, where C leaves open what happens -------------------------------------------------------- */
+/* ---- integers of doubles, where C leaves open what happens ------------------------------------------------------- */
 
 /* Rounds towards zero; NaN is 0, and what is out of range is the nearest number in it. */
 TN_INLINE int64_t tn_int64(double x) {

@@ -73,11 +73,12 @@
 #define ATTR(name, index) const T name = (T)loop->attrs[index].as.f;
 /* Gradients of one operand x: rows X(operator, ", *, attributes", ", name=name" of each, set-up, expression of dy and x,
  * doc). */
+#define DERIVATIVE(name) "dy times the derivative of " name " at x"
 #define DEFINE_BACKWARD_(dtype, T, U, name, setup, expression)                                                         \
   LOOP2(name##_##dtype, T, T, dy, T, x, ISA_LIST setup, expression)
-#define DEFINE_BACKWARD(name, attributes, passed, setup, expression, doc)                                               \
+#define DEFINE_BACKWARD(name, attributes, passed, setup, expression, doc)                                              \
   FLOATS(DEFINE_BACKWARD_, name, (setup), expression)
-#define ITEM_BACKWARD(name, attributes, passed, setup, expression, doc)                                                 \
+#define ITEM_BACKWARD(name, attributes, passed, setup, expression, doc)                                                \
   OPERATOR(name, "(Tensor dy, Tensor x" attributes ") -> Tensor",                                                      \
            FACTS(doc, "dy, x: float; out = x", "dy: core::" #name "(grad, x" passed "); x: error"), FLOATS(ITEM2, name))
 
@@ -91,7 +92,7 @@
 
 #define POINTWISE TENON_TRAITS(TENON_PURE | TENON_POINTWISE)
 /* The facts of an operator as OPERATOR wants them. */
-#define FACTS(doc, types, gradient) (TENON_DOC(doc), TENON_TYPES(types), POINTWISE, TENON_GRADIENT(gradient))
+#define FACTS(doc, types, gradient) (TENON_DOC(doc "."), TENON_TYPES(types), POINTWISE, TENON_GRADIENT(gradient))
 /* clang-format on */
 
 #endif

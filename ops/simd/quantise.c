@@ -16,14 +16,31 @@ enum { CHUNK = 1024, BLOCK = 1 << 16 };
 
 /* clang-format off */
 #define PLAIN(X) X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t)
-#define SMALL(X) X(I2, 1) X(U2, 0) X(I4, 1) X(U4, 0)
+#define SMALL(X) X(I2, 2, 1) X(U2, 2, 0) X(I4, 4, 1) X(U4, 4, 0)
 #define FLOAT8(X) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ)
 /* clang-format on */
 
+#define PACKED(x, i, bits) ((uint32_t)((x)[(i) * (bits) >> 3] >> ((i) * (bits)&7)) & ((1u << (bits)) - 1))
+
+/* Whole numbers of so many bits, whole bytes at a time where the run begins with one. */
+#define UNPACK(name, bits, is_signed)                                                                                  \
+  static void unpack_##name(const uint8_t *x, int64_t first, int64_t n, float *restrict to) {                          \
+    enum { EACH = 8 / bits, HALF = 1 << (bits - 1) };                                                                  \
+    int64_t i = 0;                                                                                                     \
+    for (const uint8_t *from = x + first / EACH; first % EACH == 0 && i + EACH <= n; i += EACH, from++)                \
+      for (int k = 0; k < EACH; k++) {                                                                                 \
+        int32_t code = *from >> (k * bits) & (2 * HALF - 1);                                                           \
+        to[i + k] = (float)(is_signed ? (code ^ HALF) - HALF : code);                                                  \
+      }                                                                                                                \
+    for (; i < n; i++) {                                                                                               \
+      int32_t code = (int32_t)PACKED(x, first + i, bits);                                                              \
+      to[i] = (float)(is_signed ? (code ^ HALF) - HALF : code);                                                        \
+    }                                                                                                                  \
+  }
+SMALL(UNPACK)
+
 static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n, float *restrict to) {
   const uint8_t *bytes = (const uint8_t *)data;
-  uint32_t bits = dtype.bits, half = 1u << (bits < 8 ? bits - 1 : 7), mask = 2 * half - 1;
-#define PACKED(i) ((uint32_t)(bytes[(first + (i)) * bits >> 3] >> ((first + (i)) * bits & 7)) & mask)
   switch (tenon_dtype_id(dtype)) {
 #define CASE(id, type)                                                                                                 \
   case TENON_##id:                                                                                                     \
@@ -31,11 +48,8 @@ static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t
     return;
     PLAIN(CASE)
 #undef CASE
-#define CASE(id, negative)                                                                                             \
-  case TENON_##id:                                                                                                     \
-    for (int64_t i = 0; i < n; i++)                                                                                    \
-      to[i] = (float)(int32_t)PACKED(i) - (negative && PACKED(i) & half ? 2 * (float)half : 0);                        \
-    return;
+#define CASE(id, bits, is_signed)                                                                                      \
+  case TENON_##id: unpack_##id(bytes, first, n, to); return;
     SMALL(CASE)
 #undef CASE
 #define CASE(id)                                                                                                       \
@@ -45,7 +59,7 @@ static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t
     FLOAT8(CASE)
 #undef CASE
   case TENON_F4E2M1:
-    for (int64_t i = 0; i < n; i++) to[i] = format_decode(&format_F4E2M1, PACKED(i));
+    for (int64_t i = 0; i < n; i++) to[i] = format_decode(&format_F4E2M1, PACKED(bytes, first + i, 4));
     return;
   case TENON_F8E8M0:
     for (int64_t i = 0; i < n; i++) to[i] = e8m0_decode(bytes[first + i]);
@@ -53,7 +67,6 @@ static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t
   case TENON_F32: memcpy(to, (const float *)data + first, (size_t)n * sizeof *to); return;
   default: widen(dtype, to, (const uint16_t *)data + first, n);
   }
-#undef PACKED
 }
 
 /* Rounded and kept in range.  Elements of less than 8 bits take a byte each. */
@@ -102,7 +115,7 @@ typedef struct rows_t {
   const float *scale, *zero;      /* zero: NULL if it is 0 */
   int64_t n, inner, block;        /* the tensor is [outer, n, inner]; block: indices of n that share scales */
   int64_t width, rows, per_outer; /* of a row; in all; rows in an outer index */
-  int each;                       /* every element of a row has a scale of its own */
+  int single, each;               /* one scale in all; every element of a row has its own */
   tenon_dtype_t precision;        /* of quotients */
   void *codes;                    /* where results go: out, or bytes to be packed */
   int saturate;
@@ -113,7 +126,9 @@ static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *sca
   int64_t outer = row / r->per_outer, k = row % r->per_outer, total = r->n * r->inner, start = k * r->width;
   int64_t blocks = r->block ? (r->n + r->block - 1) / r->block : 0;
   *width = total - start < r->width ? total - start : r->width;
-  if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
+  if (r->single)
+    *scale = 0;
+  else if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
     *scale = r->each ? (outer * blocks + k / r->block) * r->inner : outer * blocks + k;
   else
     *scale = r->each ? 0 : k;
@@ -199,8 +214,7 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   if (zero) TENON_TRY(parameter(call, zero, &r->zero));
   if (tenon_count(scale) == 1) {
     if (count) r->rows = r->per_outer = (count + BLOCK - 1) / BLOCK;
-    r->block = count; /* all rows are in block 0 */
-    r->each = 0;
+    r->single = 1;
     return TENON_OK;
   }
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
@@ -331,18 +345,25 @@ static tenon_status_t check(tenon_infer_t *infer) {
   return out_like(infer->outputs[0], x);
 }
 
+static int is_quantised(tenon_dtype_t dtype) {
+  switch (tenon_dtype_id(dtype)) {
+#define CASE(id, type) case TENON_##id:
+#define CASE_SMALL(id, bits, is_signed) case TENON_##id:
+#define CASE_FLOAT(id) case TENON_##id:
+    PLAIN(CASE) SMALL(CASE_SMALL) FLOAT8(CASE_FLOAT) CASE_FLOAT(F4E2M1) return 1;
+#undef CASE
+#undef CASE_SMALL
+#undef CASE_FLOAT
+  default: return 0;
+  }
+}
+
 static tenon_status_t quantise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *zero = infer->inputs[2];
   const tenon_value_t *wish = &infer->attrs[2];
   tenon_dtype_t dtype = zero ? zero->dtype : wish->kind != TENON_KIND_NONE ? wish->as.dtype : tenon_dtype(TENON_U8);
-  int known = 0;
-  switch (tenon_dtype_id(dtype)) {
-#define CASE(id, ...) case TENON_##id:
-    PLAIN(CASE) SMALL(CASE) FLOAT8(CASE) case TENON_F4E2M1 : known = tenon_dtype_id(dtype) != TENON_I32;
-#undef CASE
-  default: break;
-  }
-  if (!known) return tenon_fail(infer, TENON_INVALID, "output_dtype is none that is quantised to");
+  if (tenon_dtype_id(dtype) == TENON_I32 || !is_quantised(dtype))
+    return tenon_fail(infer, TENON_INVALID, "output_dtype is none that is quantised to");
   infer->outputs[0]->dtype = dtype;
   return check(infer);
 }

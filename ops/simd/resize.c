@@ -332,10 +332,10 @@ FAMILY(core_resize,
     "(Tensor x, Tensor? @host roi=None, Tensor? @host scales=None, Tensor? @host sizes=None, *, "
     "str['nearest', 'linear', 'cubic'] mode='nearest', "
     "str['half_pixel', 'half_pixel_symmetric', 'pytorch_half_pixel', 'align_corners', 'asymmetric', "
-    "'tf_crop_and_resize'] coordinate_transformation_mode='half_pixel', "
-    "str['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'] nearest_mode='round_prefer_floor', "
-    "float cubic_coeff_a=-0.75, bool exclude_outside=False, float extrapolation_value=0.0, bool antialias=False, "
-    "str['stretch', 'not_larger', 'not_smaller'] keep_aspect_ratio_policy='stretch', int[]? axes=None) -> Tensor",
+    "'tf_crop_and_resize'] coordinates='half_pixel', "
+    "str['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'] nearest='round_prefer_floor', "
+    "float cubic_coeff=-0.75, bool exclude_outside=False, float extrapolation=0.0, bool antialias=False, "
+    "str['stretch', 'not_larger', 'not_smaller'] policy='stretch', int[]? axes=None) -> Tensor",
     (TENON_DOC("Axes stretched or shrunk, by scales or to sizes, with interpolation."),
      TENON_TYPES("x: number|bool; roi: float; scales: float; sizes: i64|i32; out = x"),
      TENON_WHERE("roi: known; scales: known; sizes: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(resize_infer)),

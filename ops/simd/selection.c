@@ -26,7 +26,7 @@ typedef struct pair_t {
   "a, b: number|bool|complex|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|string; "        \
   "condition: bool; out = a"
 
-/* ---- where --------------------------------------------------------------------------------------------------------- */
+/* ---- where ------------------------------------------------------------------------------------------------------- */
 
 #define DEFINE_WHERE(dtype, T, U, ...)                                                                                 \
   static tenon_status_t where_##dtype(const tenon_loop_t *loop) {                                                      \
@@ -90,7 +90,7 @@ FLOATS(DEFINE_WHERE_BACKWARD, 0)
 #define ITEM_WHERE_BACKWARD(dtype, T, U, ...)                                                                          \
   LOOP(#dtype ", bool -> " #dtype ", " #dtype, where_backward_##dtype)
 
-/* ---- clip ---------------------------------------------------------------------------------------------------------- */
+/* ---- clip -------------------------------------------------------------------------------------------------------- */
 
 #define LESS(x, y) ((x) < (y) ? (x) : (y))
 #define MORE(x, y) ((x) > (y) ? (x) : (y))
@@ -141,9 +141,11 @@ FAMILY(core_selection,
     FACTS("Of dy, what goes to a and to b of where", "dy: float; condition: bool; da, db = dy", "dy: error"),
     FLOATS(ITEM_WHERE_BACKWARD, 0))
   OPERATOR(clip, "(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
-    FACTS("min(max(x, min), max)", "x, min, max: number; out = x", "x, min, max: core::clip_backward(grad, x, min, max)"),
+    FACTS("min(max(x, min), max)", "x, min, max: number; out = x",
+      "x, min, max: core::clip_backward(grad, x, min, max)"),
     NUMBERS(ITEM_CLIP, 0))
-  OPERATOR(clip_backward, "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, Tensor? dmax)",
+  OPERATOR(clip_backward,
+    "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, Tensor? dmax)",
     FACTS("Of dy, what goes to x, min and max of clip", "dy, x, min, max: float; dx, dmin, dmax = dy",
       "dy, x, min, max: error"),
     FLOATS(ITEM_CLIP_BACKWARD, 0)))

@@ -8,7 +8,8 @@
   X(exp, EXP(x), "e to the power of x", "x: core::mul(grad, out)")                                                     \
   X(log, LOG(x), "The natural logarithm", "x: core::div(grad, x)")                                                     \
   X(sqrt, SQRT(x), "The square root", "x: core::div(grad, core::add(out, out))")                                       \
-  X(rsqrt, 1 / SQRT(x), "1 divided by the square root", "x: core::neg(core::div(core::mul(grad, out), core::add(x, x)))") \
+  X(rsqrt, 1 / SQRT(x), "1 divided by the square root",                                                                \
+    "x: core::neg(core::div(core::mul(grad, out), core::add(x, x)))")                                                  \
   X(reciprocal, 1 / x, "1 divided by x", "x: core::neg(core::mul(grad, core::mul(out, out)))")                         \
   X(floor, FLOOR(x), "The greatest integer that is not above x", "x: none")                                            \
   X(ceil, CEIL(x), "The least integer that is not below x", "x: none")                                                 \
@@ -31,10 +32,10 @@
   X(tan, "The tangent of x, in radians", "x: core::add(grad, core::mul(grad, core::mul(out, out)))")
 /* X(operator, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD; nothing cancels out */
 #define GRADIENTS(X)                                                                                                   \
-  X(asin_backward, "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), "dy times the derivative of asin at x")             \
-  X(atan_backward, "", "", NO_SETUP, dy / (1 + x * x), "dy times the derivative of atan at x")                         \
-  X(atanh_backward, "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), "dy times the derivative of atanh at x")               \
-  X(erf_backward, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), "dy times the derivative of erf at x")
+  X(asin_backward, "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))                                 \
+  X(atan_backward, "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                                             \
+  X(atanh_backward, "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))                                   \
+  X(erf_backward, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
 /* clang-format on */
 
 #define DEFINE_ONE(dtype, T, U, name, expression) LOOP1(name##_##dtype, T, T, x, NO_SETUP, expression)

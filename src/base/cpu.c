@@ -33,7 +33,18 @@ bool tn_cpu_limit_valid(const char **out_value) {
   return !text || !*text || strcmp(text, "default") == 0 || tn_cpu_rank(text, strlen(text)) > 0;
 }
 
+/* What the processor reports, a bit a word: asked once, because CPUID traps in virtual machines. */
+static unsigned reported(void) {
+  static unsigned known; /* bit 0 says that it was asked; benign race: every thread finds the same */
+  unsigned bits = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (bits) return bits;
+  bits = 1;
+  for (int i = 1; i < WORDS; i++) bits |= (unsigned)tn_cpu_probe(words[i]) << i;
+  __atomic_store_n(&known, bits, __ATOMIC_RELAXED);
+  return bits;
+}
+
 bool tn_cpu_has(int rank) {
   if (rank == 0) return true;
-  return rank > 0 && rank < WORDS && rank <= limit() && tn_cpu_probe(words[rank]);
+  return rank > 0 && rank < WORDS && rank <= limit() && (reported() >> rank & 1);
 }

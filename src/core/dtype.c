@@ -17,10 +17,9 @@ const uint8_t tn_dtype_slots[32 * 8] = {
 #undef TN_X
 };
 
-const uint32_t tn_dtype_ids[1 + TN_DTYPE_COUNT] = {
-    0, /* of no type: none has 0 lanes */
+const uint32_t tn_dtype_ids[1 + TN_DTYPE_COUNT] = {0, /* of no type: none has 0 lanes */
 #define TN_X(name, NAME) TENON_##NAME,
-    TN_DTYPES(TN_X)
+                                                   TN_DTYPES(TN_X)
 #undef TN_X
 };
 

@@ -1,5 +1,5 @@
-/* Element types: DLPack's, plus strings and lists.  One list gives names, codes and sizes; a type's index in that list is
- * its bit in a set of types. */
+/* Element types: DLPack's, plus strings and lists.  One list gives names, codes and sizes; a type's index in that list
+ * is its bit in a set of types. */
 #ifndef TN_CORE_DTYPE_H
 #define TN_CORE_DTYPE_H
 
@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <tenon/op.h>
 
+/* clang-format off */
 /* name in texts, enumerator in op.h.  Order matters only in that narrower floats stand before wider ones. */
 #define TN_DTYPES(X)                                                                                                   \
   X(bool, BOOL) X(i2, I2) X(i4, I4) X(i8, I8) X(i16, I16) X(i32, I32) X(i64, I64)                                      \
@@ -15,6 +16,7 @@
   X(f8e4m3b11fnuz, F8E4M3B11FNUZ) X(f8e4m3fn, F8E4M3FN) X(f8e4m3fnuz, F8E4M3FNUZ) X(f8e5m2, F8E5M2)                    \
   X(f8e5m2fnuz, F8E5M2FNUZ) X(f8e8m0, F8E8M0) X(bf16, BF16) X(f16, F16) X(f32, F32) X(f64, F64)                        \
   X(c64, C64) X(c128, C128) X(string, STRING) X(list, LIST)
+/* clang-format on */
 
 enum {
 #define TN_X(name, NAME) TN_DTYPE_##NAME,
@@ -32,7 +34,7 @@ static inline int tn_dtype_index(tenon_dtype_t dtype) { /* -1: not a type of con
   return tn_dtype_ids[slot] == tenon_dtype_id(dtype) ? slot - 1 : -1;
 }
 static inline tenon_dtype_t tn_dtype_at(int index) { return tenon_dtype(tn_dtype_ids[1 + index]); }
-const char *tn_dtype_name(tenon_dtype_t dtype);       /* "f32"; "?" for what is none of ours */
+const char *tn_dtype_name(tenon_dtype_t dtype);                               /* "f32"; "?" for what is none of ours */
 bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype); /* no text names the type of lists */
 /* Set of types by name: a type, or a class ("any", "float", "int", "uint", "complex", "number"); 0: no such name. */
 uint64_t tn_dtype_set(const char *text, size_t size);

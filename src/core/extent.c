@@ -1,7 +1,7 @@
 /* Symbolic extents: a table of sums (core/sum.h) over atoms, which are symbols or operations that no sum can express.
- * Called by whoever infers shapes of a graph, through host->dim.  Invariants: equal sums have one index; an atom that is
- * bound (to a number or to another sum) never occurs in what it is bound to; operands of atoms are at most DEPTH_MAX deep,
- * so every recursion here is bounded. */
+ * Called by whoever infers shapes of a graph, through host->dim.  Invariants: equal sums have one index; an atom that
+ * is bound (to a number or to another sum) never occurs in what it is bound to; operands of atoms are at most DEPTH_MAX
+ * deep, so every recursion here is bounded. */
 #include "core/extent.h"
 
 #include <inttypes.h>
@@ -25,11 +25,11 @@ typedef struct range_t {
 typedef struct atom_t {
   uint8_t kind; /* SYMBOL or an operation */
   uint32_t number, depth, mark;
-  const char *name;   /* SYMBOL; NULL: fresh, printed by its serial number */
+  const char *name; /* SYMBOL; NULL: fresh, printed by its serial number */
   uint32_t serial;
-  tenon_dim_t a, b;   /* operands; a fresh symbol made by BOUND: a is its limit, or -1 */
+  tenon_dim_t a, b; /* operands; a fresh symbol made by BOUND: a is its limit, or -1 */
   range_t range;
-  int64_t either;     /* the atom is 1 or this; NOT_EITHER: nothing is known */
+  int64_t either; /* the atom is 1 or this; NOT_EITHER: nothing is known */
   bool is_bound;
   tenon_dim_t bound;
 } atom_t;
@@ -151,8 +151,13 @@ static tenon_status_t make_atom(tn_extents_t *extents, uint8_t kind, const char 
   if (!atom || extents->atom_count >= UINT32_MAX ||
       !tn_grow((void **)&extents->atom_list, &extents->atom_capacity, extents->atom_count, sizeof(atom_t *)))
     return no_memory();
-  *atom = (atom_t){.kind = kind, .number = (uint32_t)extents->atom_count, .depth = 1, .name = name, .a = {-1},
-                   .range = range, .either = NOT_EITHER};
+  *atom = (atom_t){.kind = kind,
+                   .number = (uint32_t)extents->atom_count,
+                   .depth = 1,
+                   .name = name,
+                   .a = {-1},
+                   .range = range,
+                   .either = NOT_EITHER};
   if (kind == SYMBOL && !name) atom->serial = extents->serial++;
   extents->atom_list[extents->atom_count++] = atom;
   *out = atom;
@@ -221,14 +226,19 @@ static range_t range_of_dim(const tn_extents_t *extents, tenon_dim_t dim) {
 
 static const struct {
   const char *before, *between, *after;
-} forms[] = {
-    [TENON_DIM_ADD] = {"(", "+", ")"},       [TENON_DIM_SUB] = {"(", "-", ")"},
-    [TENON_DIM_MUL] = {"(", "*", ")"},       [TENON_DIM_DIV] = {"", "/", ""},
-    [TENON_DIM_CEIL_DIV] = {"ceil(", "/", ")"}, [TENON_DIM_MOD] = {"", "%", ""},
-    [TENON_DIM_MIN] = {"min(", ", ", ")"},   [TENON_DIM_MAX] = {"max(", ", ", ")"},
-    [TENON_DIM_BROADCAST] = {"broadcast(", ", ", ")"}, [TENON_DIM_BOUND] = {"bound(", ", ", ")"},
-    [TENON_DIM_EQUAL] = {"", " = ", ""},     [TENON_DIM_TEST_EQUAL] = {"(", "==", ")"},
-    [TENON_DIM_TEST_LESS] = {"(", "<", ")"}};
+} forms[] = {[TENON_DIM_ADD] = {"(", "+", ")"},
+             [TENON_DIM_SUB] = {"(", "-", ")"},
+             [TENON_DIM_MUL] = {"(", "*", ")"},
+             [TENON_DIM_DIV] = {"", "/", ""},
+             [TENON_DIM_CEIL_DIV] = {"ceil(", "/", ")"},
+             [TENON_DIM_MOD] = {"", "%", ""},
+             [TENON_DIM_MIN] = {"min(", ", ", ")"},
+             [TENON_DIM_MAX] = {"max(", ", ", ")"},
+             [TENON_DIM_BROADCAST] = {"broadcast(", ", ", ")"},
+             [TENON_DIM_BOUND] = {"bound(", ", ", ")"},
+             [TENON_DIM_EQUAL] = {"", " = ", ""},
+             [TENON_DIM_TEST_EQUAL] = {"(", "==", ")"},
+             [TENON_DIM_TEST_LESS] = {"(", "<", ")"}};
 enum { OPERATIONS = sizeof forms / sizeof *forms };
 
 static tenon_status_t impossible(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
@@ -246,7 +256,8 @@ static tenon_status_t impossible(tn_extents_t *extents, uint32_t operation, teno
 
 /* ---- what equalities say ----------------------------------------------------------------------------------------- */
 
-static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out);
+static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                               tenon_dim_t *out);
 
 /* The atom as it is known now, as a sum. */
 static void resolve_atom(tn_extents_t *extents, atom_t *atom, tn_sum_t *out) {
@@ -278,7 +289,8 @@ static bool resolve_sum(tn_extents_t *extents, const tn_sum_t *sum, tn_sum_t *ou
 }
 
 tenon_dim_t tn_extents_resolve(tn_extents_t *extents, tenon_dim_t dim) {
-  for (atom_t *atom; (atom = atom_of(extents, dim)) && atom->is_bound;) dim = atom->bound; /* long chains: no recursion */
+  for (atom_t *atom; (atom = atom_of(extents, dim)) && atom->is_bound;)
+    dim = atom->bound; /* long chains: no recursion */
   entry_t *entry = entry_of(extents, dim);
   if (!entry || extents->nesting >= NESTING_MAX || extents->generation == 0) return dim;
   if (entry->generation == extents->generation) return entry->resolved;
@@ -395,13 +407,15 @@ static tenon_status_t opaque(tn_extents_t *extents, uint32_t operation, tenon_di
   return intern_atom(extents, atom, out);
 }
 
-static tenon_status_t arithmetic(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+static tenon_status_t arithmetic(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                                 tenon_dim_t *out) {
   tn_sum_t left, right, sum;
   range_t any = {INT64_MIN, INT64_MAX};
   read_sum(extents, a, &left);
   read_sum(extents, b, &right);
-  tn_sum_result_t result = operation == TENON_DIM_MUL ? tn_sum_multiply(&left, &right, &sum)
-                                                      : tn_sum_add(&left, &right, operation == TENON_DIM_ADD ? 1 : -1, &sum);
+  tn_sum_result_t result = operation == TENON_DIM_MUL
+                               ? tn_sum_multiply(&left, &right, &sum)
+                               : tn_sum_add(&left, &right, operation == TENON_DIM_ADD ? 1 : -1, &sum);
   if (result == TN_SUM_OVERFLOW) return impossible(extents, operation, a, b, "overflows 64 bits");
   if (result == TN_SUM_LARGE) return opaque(extents, operation, a, b, any, out);
   tenon_status_t status = intern(extents, &sum, out);
@@ -431,7 +445,8 @@ static tenon_status_t divide_by(tn_extents_t *extents, tenon_dim_t a, int64_t di
   return arithmetic(extents, TENON_DIM_ADD, parts[0], parts[1], out);
 }
 
-static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                             tenon_dim_t *out) {
   tn_sum_t left, right, quotient;
   range_t any = {INT64_MIN, INT64_MAX};
   if (b.value == 0) return impossible(extents, operation, a, b, "divides by 0");
@@ -462,7 +477,8 @@ static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_di
     return opaque(extents, operation, a, b, (range_t){0, b.value - 1}, out);
   }
   if (operation == TENON_DIM_CEIL_DIV)
-    TN_TRY(arithmetic(extents, TENON_DIM_ADD, a, tenon_extent(b.value - 1), &a)); /* ceil(a / b) = floor((a + b - 1) / b) */
+    TN_TRY(arithmetic(extents, TENON_DIM_ADD, a, tenon_extent(b.value - 1),
+                      &a)); /* ceil(a / b) = floor((a + b - 1) / b) */
   return divide_by(extents, a, b.value, out);
 }
 
@@ -472,7 +488,8 @@ static bool has_operand(const tn_extents_t *extents, uint32_t operation, tenon_d
 }
 
 /* MIN, MAX, BROADCAST of what is not decided: an atom, with its operands in order. */
-static tenon_status_t choose(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+static tenon_status_t choose(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                             tenon_dim_t *out) {
   range_t p = range_of_dim(extents, a), q = range_of_dim(extents, b);
   range_t range = {operation == TENON_DIM_MAX ? most(p.low, q.low) : least(p.low, q.low),
                    operation == TENON_DIM_MIN ? least(p.high, q.high) : most(p.high, q.high)};
@@ -491,7 +508,8 @@ static range_t difference_of(const tn_extents_t *extents, tenon_dim_t a, tenon_d
   return range_of(extents, &difference);
 }
 
-static tenon_status_t extreme(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+static tenon_status_t extreme(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                              tenon_dim_t *out) {
   range_t d = difference_of(extents, a, b);
   bool is_max = operation == TENON_DIM_MAX;
   if (d.low >= 0) return *out = is_max ? a : b, TENON_OK;
@@ -536,8 +554,8 @@ static tenon_status_t test(tn_extents_t *extents, uint32_t operation, tenon_dim_
   }
   const atom_t *atom = atom_of(extents, tenon_is_known(a) ? b : a);
   tenon_dim_t number = tenon_is_known(a) ? a : b;
-  bool is_neither = atom && tenon_is_known(number) && atom->either != NOT_EITHER && number.value != 1 &&
-                    number.value != atom->either;
+  bool is_neither =
+      atom && tenon_is_known(number) && atom->either != NOT_EITHER && number.value != 1 && number.value != atom->either;
   if (a.value == b.value) return *out = tenon_extent(1), TENON_OK;
   if (d.low > 0 || d.high < 0 || is_neither) return *out = tenon_extent(0), TENON_OK;
   return opaque(extents, operation, a.value <= b.value ? a : b, a.value <= b.value ? b : a, truth, out);
@@ -557,7 +575,8 @@ static tenon_status_t bounded(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t 
 }
 
 /* The operation on operands that are resolved. */
-static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                               tenon_dim_t *out) {
   switch (operation) {
   case TENON_DIM_ADD:
   case TENON_DIM_SUB:
@@ -634,7 +653,8 @@ static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, si
     bool is_one = (term->coefficient == 1 || term->coefficient == -1) && term->count;
     if (term->coefficient < 0) tn_text_add(text, "-");
     if (term->coefficient > 0 && i) tn_text_add(text, "+");
-    if (!is_one) tn_text_add(text, "%" PRIu64, term->coefficient < 0 ? -(uint64_t)term->coefficient : (uint64_t)term->coefficient);
+    if (!is_one)
+      tn_text_add(text, "%" PRIu64, term->coefficient < 0 ? -(uint64_t)term->coefficient : (uint64_t)term->coefficient);
     for (uint32_t k = 0; k < term->count; k++) {
       if (k || !is_one) tn_text_add(text, "*");
       print_atom(extents, extents->atom_list[term->factors[k]], is_part || is_sum, limit, text);

@@ -1,6 +1,6 @@
-/* Gradient rules: parses TENON_GRADIENT into calls over inputs, results, attributes and gradients.  Called by the registry
- * when a library is loaded; the tape and the adapters read the result.  Invariant: every index in a parsed rule is valid,
- * calls are nested at most DEPTH_MAX deep, and every input that may be a float is named. */
+/* Gradient rules: parses TENON_GRADIENT into calls over inputs, results, attributes and gradients.  Called by the
+ * registry when a library is loaded; the tape and the adapters read the result.  Invariant: every index in a parsed
+ * rule is valid, calls are nested at most DEPTH_MAX deep, and every input that may be a float is named. */
 #include "core/gradient.h"
 
 #include <string.h>
@@ -63,13 +63,15 @@ static tenon_status_t parse_grad(parser_t *p, tn_gradient_value_t *out) {
     out->index = lexer->kind == TN_TOKEN_NAME ? tn_schema_output(schema, lexer->start, lexer->size) : -1;
     if (out->index < 0) return unknown(p, "the name of a result", schema->outputs, schema->output_count);
     if (!may_be_float(p->types, &p->types->outputs[out->index]))
-      return tn_lexer_fail(lexer, "result '%s' is never a float, so it has no gradient", schema->outputs[out->index].name);
+      return tn_lexer_fail(lexer, "result '%s' is never a float, so it has no gradient",
+                           schema->outputs[out->index].name);
     tn_lexer_next(lexer);
     return TENON_OK;
   }
   if (tn_schema_input(schema, "grad", 4) >= 0 || tn_schema_attr(schema, "grad", 4) >= 0)
-    return tn_lexer_fail_at(lexer, at, "'grad' is the gradient of the result, but an argument has that name too; "
-                                       "write grad.RESULT, or rename the argument");
+    return tn_lexer_fail_at(lexer, at,
+                            "'grad' is the gradient of the result, but an argument has that name too; "
+                            "write grad.RESULT, or rename the argument");
   out->index = first_float_result(p);
   return out->index >= 0 ? TENON_OK : tn_lexer_fail_at(lexer, at, "no result is ever a float, so there is no 'grad'");
 }
@@ -202,7 +204,8 @@ static tenon_status_t parse_rule(parser_t *p, uint64_t *named, tn_gradient_rule_
   }
   for (uint32_t i = 0; i < out->input_count; i++, tn_lexer_next(&first), tn_lexer_next(&first))
     if (!may_be_float(p->types, &p->types->inputs[inputs[i]]))
-      return tn_lexer_fail(&first, "input '%s' is never a float, so it has no gradient", schema->inputs[inputs[i]].name);
+      return tn_lexer_fail(&first, "input '%s' is never a float, so it has no gradient",
+                           schema->inputs[inputs[i]].name);
   out->kind = TN_RULE_CALL;
   out->call.index = -1;
   return parse_call(p, 1, &out->call);
@@ -220,8 +223,8 @@ static tenon_status_t check_named(const parser_t *p, uint64_t named) {
   return TENON_INVALID;
 }
 
-tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, const tn_types_t *types, tn_arena_t *arena,
-                                 tn_gradient_t *out_gradient) {
+tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, const tn_types_t *types,
+                                 tn_arena_t *arena, tn_gradient_t *out_gradient) {
   parser_t p = {.schema = schema, .types = types, .arena = arena};
   uint64_t named = 0;
   *out_gradient = (tn_gradient_t){0};
@@ -239,7 +242,8 @@ tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, co
   return TENON_OK;
 }
 
-static tenon_status_t walk(const tn_gradient_value_t *value, tenon_status_t (*visit)(void *, const char *), void *context) {
+static tenon_status_t walk(const tn_gradient_value_t *value, tenon_status_t (*visit)(void *, const char *),
+                           void *context) {
   if (value->kind != TN_GRADIENT_CALL) return TENON_OK;
   TN_TRY(visit(context, value->name));
   for (uint32_t i = 0; i < value->argument_count; i++) TN_TRY(walk(&value->arguments[i], visit, context));

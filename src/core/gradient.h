@@ -5,14 +5,21 @@
 #include "core/schema.h"
 #include "core/types.h"
 
-enum { TN_GRADIENT_CALL, TN_GRADIENT_INPUT, TN_GRADIENT_OUTPUT, TN_GRADIENT_ATTR, TN_GRADIENT_GRAD, TN_GRADIENT_STATE,
-       TN_GRADIENT_LITERAL };
+enum {
+  TN_GRADIENT_CALL,
+  TN_GRADIENT_INPUT,
+  TN_GRADIENT_OUTPUT,
+  TN_GRADIENT_ATTR,
+  TN_GRADIENT_GRAD,
+  TN_GRADIENT_STATE,
+  TN_GRADIENT_LITERAL
+};
 enum { TN_RULE_CALL, TN_RULE_NONE, TN_RULE_ERROR };
 
 typedef struct tn_gradient_value_t {
   uint8_t kind;
-  int32_t index;        /* INPUT, OUTPUT, ATTR, GRAD (the result whose gradient it is) */
-  const char *name;     /* CALL: full name of the operator; an argument "name = value": the argument's name, else NULL */
+  int32_t index;    /* INPUT, OUTPUT, ATTR, GRAD (the result whose gradient it is) */
+  const char *name; /* CALL: full name of the operator; an argument "name = value": the argument's name, else NULL */
   const char *keyword;
   tenon_value_t literal;
   uint32_t argument_count;
@@ -32,10 +39,11 @@ typedef struct tn_gradient_t {
   const tn_gradient_rule_t *rules;
 } tn_gradient_t;
 
-/* Checks names, that no input is named twice, and that every input that may be a float is named.  Operator names without a
- * namespace are the schema's.  Whether operators exist is the loader's check: it walks the calls with tn_gradient_walk. */
-tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, const tn_types_t *types, tn_arena_t *arena,
-                                 tn_gradient_t *out_gradient);
+/* Checks names, that no input is named twice, and that every input that may be a float is named.  Operator names
+ * without a namespace are the schema's.  Whether operators exist is the loader's check: it walks the calls with
+ * tn_gradient_walk. */
+tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, const tn_types_t *types,
+                                 tn_arena_t *arena, tn_gradient_t *out_gradient);
 /* Calls `visit` for every operator named; stops at the first status that is not OK and returns it. */
 tenon_status_t tn_gradient_walk(const tn_gradient_t *gradient, tenon_status_t (*visit)(void *context, const char *name),
                                 void *context);

@@ -1,5 +1,5 @@
-/* The tokenizer of the contract's texts, their literals, and the messages about them.  Called by every parser of src/core.
- * One pass over the text, no allocation but for what a caller keeps; see lexer.h for the invariant. */
+/* The tokenizer of the contract's texts, their literals, and the messages about them.  Called by every parser of
+ * src/core. One pass over the text, no allocation but for what a caller keeps; see lexer.h for the invariant. */
 #include "core/lexer.h"
 
 #include <float.h>
@@ -20,8 +20,20 @@ static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c ==
 
 static bool is_sign(char c) {
   switch (c) {
-  case '(': case ')': case '[': case ']': case ',': case '=': case ':': case ';': case '.': case '*': case '?': case '!':
-  case '@': case '|': return true;
+  case '(':
+  case ')':
+  case '[':
+  case ']':
+  case ',':
+  case '=':
+  case ':':
+  case ';':
+  case '.':
+  case '*':
+  case '?':
+  case '!':
+  case '@':
+  case '|': return true;
   default: return false;
   }
 }
@@ -100,8 +112,8 @@ bool tn_lexer_take(tn_lexer_t *lexer, int kind) {
 }
 
 bool tn_lexer_is(const tn_lexer_t *lexer, const char *word) {
-  return lexer->kind == TN_TOKEN_NAME && lexer->start[0] == word[0] &&
-         strncmp(lexer->start, word, lexer->size) == 0 && word[lexer->size] == 0;
+  return lexer->kind == TN_TOKEN_NAME && lexer->start[0] == word[0] && strncmp(lexer->start, word, lexer->size) == 0 &&
+         word[lexer->size] == 0;
 }
 
 tenon_status_t tn_lexer_expect(tn_lexer_t *lexer, int kind, const char *expected) {
@@ -141,7 +153,8 @@ static tenon_status_t fail_at(const tn_lexer_t *lexer, const char *at, const cha
   enum { BEFORE = 120, AFTER = 160 };
   char shown[4 * (BEFORE + AFTER) + 8];
   size_t column = 1, before = (size_t)(at - lexer->text), cut = before > BEFORE ? before - BEFORE : 0;
-  for (const char *c = lexer->text; c < at; c++) column += ((unsigned char)*c & 0xc0) != 0x80; /* characters, not bytes */
+  for (const char *c = lexer->text; c < at; c++)
+    column += ((unsigned char)*c & 0xc0) != 0x80; /* characters, not bytes */
   size_t size = before - cut;
   while (size < before - cut + AFTER && lexer->text[cut + size]) size++;
   bool is_more = lexer->text[cut + size] != 0;
@@ -213,8 +226,7 @@ void tn_nearest_begin(tn_nearest_t *nearest, const char *word, size_t size) {
 void tn_nearest_offer(tn_nearest_t *nearest, const char *candidate) {
   size_t size = strlen(candidate), longer = size > nearest->size ? size : nearest->size;
   size_t distance = distance_of(nearest->word, nearest->size, candidate, size);
-  if (distance < nearest->distance && distance <= longer / 3)
-    nearest->distance = distance, nearest->best = candidate;
+  if (distance < nearest->distance && distance <= longer / 3) nearest->distance = distance, nearest->best = candidate;
 }
 
 const char *tn_nearest_say(tn_nearest_t *nearest) {
@@ -363,8 +375,7 @@ tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **
     char plain = *c;
     if (plain == '\\') {
       c++;
-      if (*c != '\\' && *c != '\'' && *c != 'n')
-        return tn_lexer_fail_at(lexer, c - 1, "an escape is \\\\, \\' or \\n");
+      if (*c != '\\' && *c != '\'' && *c != 'n') return tn_lexer_fail_at(lexer, c - 1, "an escape is \\\\, \\' or \\n");
       plain = *c == 'n' ? '\n' : *c;
     }
     copy[size++] = plain;
@@ -398,9 +409,7 @@ static tenon_status_t literal_name(tn_lexer_t *lexer, tenon_value_t *out) {
 static tenon_status_t literal_item(tn_lexer_t *lexer, tn_arena_t *arena, tenon_value_t *out) {
   *out = (tenon_value_t){0};
   switch (lexer->kind) {
-  case TN_TOKEN_TEXT:
-    out->kind = TENON_KIND_STR;
-    return tn_lexer_text(lexer, arena, &out->as.s, &out->count);
+  case TN_TOKEN_TEXT: out->kind = TENON_KIND_STR; return tn_lexer_text(lexer, arena, &out->as.s, &out->count);
   case TN_TOKEN_INT:
     out->kind = TENON_KIND_INT;
     if (!integer(lexer->start, lexer->size, &out->as.i))

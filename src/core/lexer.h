@@ -1,6 +1,6 @@
 /* Tokens of the small languages of docs/contract.md, and the literals that they share.  Every parser of src/core reads
- * through one of these; a token points into the text.  Invariant: the text comes from outside, so any bytes are survived,
- * and a failure prints the text (shortened, escaped), the column and what was found. */
+ * through one of these; a token points into the text.  Invariant: the text comes from outside, so any bytes are
+ * survived, and a failure prints the text (shortened, escaped), the column and what was found. */
 #ifndef TN_CORE_LEXER_H
 #define TN_CORE_LEXER_H
 
@@ -11,15 +11,15 @@
 #include "base/arena.h"
 
 enum { /* kinds of tokens; a single character is its own kind */
-  TN_TOKEN_END = 0,
-  TN_TOKEN_NAME = 256,
-  TN_TOKEN_INT,   /* "-12" */
-  TN_TOKEN_FLOAT, /* "1e-5", "-inf" ("inf" and "nan" are names) */
-  TN_TOKEN_TEXT,  /* with its quotes */
-  TN_TOKEN_ARROW, /* "->" */
-  TN_TOKEN_SCOPE, /* "::" */
-  TN_TOKEN_DOTS,  /* "..." */
-  TN_TOKEN_BAD    /* no token: `bad` says why */
+       TN_TOKEN_END = 0,
+       TN_TOKEN_NAME = 256,
+       TN_TOKEN_INT,   /* "-12" */
+       TN_TOKEN_FLOAT, /* "1e-5", "-inf" ("inf" and "nan" are names) */
+       TN_TOKEN_TEXT,  /* with its quotes */
+       TN_TOKEN_ARROW, /* "->" */
+       TN_TOKEN_SCOPE, /* "::" */
+       TN_TOKEN_DOTS,  /* "..." */
+       TN_TOKEN_BAD    /* no token: `bad` says why */
 };
 enum { TN_NAME_MAX = 255 }; /* bytes of a name */
 
@@ -55,7 +55,8 @@ tenon_status_t tn_lexer_fail_at(const tn_lexer_t *lexer, const char *at, const c
 /* "... expected WHAT, found 'token'". */
 tenon_status_t tn_lexer_expected(const tn_lexer_t *lexer, const char *expected);
 
-/* The known word that is nearest to one that is not: offer the candidates, then ask for "; did you mean 'axis'?" or "". */
+/* The known word that is nearest to one that is not: offer the candidates, then ask for "; did you mean 'axis'?" or "".
+ */
 typedef struct tn_nearest_t {
   const char *word, *best;
   size_t size, distance;
@@ -65,8 +66,8 @@ void tn_nearest_begin(tn_nearest_t *nearest, const char *word, size_t size);
 void tn_nearest_offer(tn_nearest_t *nearest, const char *candidate);
 const char *tn_nearest_say(tn_nearest_t *nearest);
 
-/* tn_lexer_expected, with a suggestion if the token is a name: `words` end with NULL, more(i) gives NULL at the end; both
- * may be NULL. */
+/* tn_lexer_expected, with a suggestion if the token is a name: `words` end with NULL, more(i) gives NULL at the end;
+ * both may be NULL. */
 tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected, const char *const *words,
                                 const char *(*more)(int index));
 

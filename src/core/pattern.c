@@ -1,5 +1,6 @@
-/* Shape patterns: parses TENON_SHAPES and TENON_SHARDING when a library is loaded, and applies SHAPES in every infer and
- * eager call.  Invariant: in patterns that were parsed a result uses only names that an input or an attribute may bind. */
+/* Shape patterns: parses TENON_SHAPES and TENON_SHARDING when a library is loaded, and applies SHAPES in every infer
+ * and eager call.  Invariant: in patterns that were parsed a result uses only names that an input or an attribute may
+ * bind. */
 #include "core/pattern.h"
 
 #include <inttypes.h>
@@ -17,14 +18,14 @@ typedef struct parser_t {
   tn_lexer_t lexer;
   const tn_schema_t *schema;
   tn_arena_t *arena;
-  bool is_sharding, has_leading;         /* some input has leading extents */
-  const char *leading_at;                /* "..." of a result */
-  tn_pattern_t *patterns;                /* inputs, then results */
+  bool is_sharding, has_leading; /* some input has leading extents */
+  const char *leading_at;        /* "..." of a result */
+  tn_pattern_t *patterns;        /* inputs, then results */
   uint32_t name_count;
   const char *names[NAMES_MAX];
   int32_t attrs[NAMES_MAX];
-  bool is_bound[NAMES_MAX];              /* by an input */
-  const char *used_at[NAMES_MAX];        /* by a result, there */
+  bool is_bound[NAMES_MAX];       /* by an input */
+  const char *used_at[NAMES_MAX]; /* by a result, there */
 } parser_t;
 
 static const tn_argument_t *argument_at(const tn_schema_t *schema, uint32_t i) {
@@ -55,7 +56,8 @@ static tenon_status_t take_extent_name(parser_t *p, bool is_input, int64_t *out_
     int32_t attr = p->is_sharding ? -1 : tn_schema_attr(p->schema, lexer->start, lexer->size);
     if (i == NAMES_MAX) return tn_lexer_fail(lexer, "more than %d names of extents", NAMES_MAX);
     if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT && p->schema->attrs[attr].kind != TENON_KIND_DIM)
-      return tn_lexer_fail(lexer, "attribute '%s' is no int and no dim, so it is no extent", p->schema->attrs[attr].name);
+      return tn_lexer_fail(lexer, "attribute '%s' is no int and no dim, so it is no extent",
+                           p->schema->attrs[attr].name);
     p->names[i] = tn_arena_text(p->arena, lexer->start, lexer->size);
     if (!p->names[i]) return tn_no_memory("shapes", lexer->size);
     p->attrs[i] = attr, p->is_bound[i] = false, p->used_at[i] = NULL;
@@ -157,7 +159,8 @@ static tenon_status_t parse_rule(parser_t *p) {
     count++;
   } while (tn_lexer_take(lexer, ','));
   if (lexer->kind == '=' && count == 1) return parse_same(p, arguments[0]);
-  TN_TRY(tn_lexer_expect(lexer, ':', count == 1 ? "',', ':' and extents, or '=' and an input" : "',' or ':' and extents"));
+  TN_TRY(
+      tn_lexer_expect(lexer, ':', count == 1 ? "',', ':' and extents, or '=' and an input" : "',' or ':' and extents"));
   tn_pattern_t pattern;
   TN_TRY(parse_extents(p, is_input, &pattern));
   for (uint32_t i = 0; i < count; i++) {
@@ -222,7 +225,7 @@ typedef struct match_t {
   const tn_patterns_t *patterns;
   const tn_schema_t *schema;
   tenon_infer_t *infer;
-  uint64_t bound;                /* bits of names */
+  uint64_t bound; /* bits of names */
   tenon_dim_t names[NAMES_MAX];
   int32_t leading_count;
   tenon_dim_t leading[TENON_RANK_MAX]; /* from the last one on */
@@ -303,8 +306,8 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
       *to = found;
     } else if (differ(*to, found)) {
       return tn_fail(TENON_INVALID,
-                     "operator '%s': input '%s': leading extent %d is %" PRId64 ", which does not broadcast with the %" PRId64
-                     " of the inputs before it",
+                     "operator '%s': input '%s': leading extent %d is %" PRId64
+                     ", which does not broadcast with the %" PRId64 " of the inputs before it",
                      m->schema->full, m->schema->inputs[input].name, leading - 1 - i, found.value, to->value);
     } else {
       *to = tenon_dim(m->infer, TENON_DIM_BROADCAST, *to, found);
@@ -328,7 +331,8 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
 }
 
 /* Fills in a shape; false: a name in it is not bound. */
-static bool build(const match_t *m, const tn_pattern_t *pattern, tenon_meta_t *out, const tn_pattern_extent_t **out_free) {
+static bool build(const match_t *m, const tn_pattern_t *pattern, tenon_meta_t *out,
+                  const tn_pattern_extent_t **out_free) {
   int32_t leading = pattern->has_leading ? m->leading_count : 0;
   for (int32_t i = 0; i < pattern->count; i++) {
     const tn_pattern_extent_t *extent = &pattern->extents[i];
@@ -350,8 +354,8 @@ static tenon_status_t fill_output(const match_t *m, uint32_t output, tenon_meta_
   if (pattern->same_as >= 0) {
     const tenon_meta_t *of = m->infer->inputs[pattern->same_as];
     if (!of)
-      return tn_fail(TENON_INVALID, "operator '%s': result '%s' has the shape of '%s', which is not given", m->schema->full,
-                     name, m->schema->inputs[pattern->same_as].name);
+      return tn_fail(TENON_INVALID, "operator '%s': result '%s' has the shape of '%s', which is not given",
+                     m->schema->full, name, m->schema->inputs[pattern->same_as].name);
     for (int32_t i = 0; i < of->ndim; i++) out->dims[i] = of->dims[i];
     out->ndim = of->ndim;
     return TENON_OK;
@@ -360,7 +364,8 @@ static tenon_status_t fill_output(const match_t *m, uint32_t output, tenon_meta_
     return tn_fail(TENON_INVALID, "operator '%s': result '%s' would have %d extents; no tensor has more than %d",
                    m->schema->full, name, m->leading_count + pattern->count, TENON_RANK_MAX);
   if (build(m, pattern, out, &extent)) return TENON_OK;
-  return tn_fail(TENON_INVALID, "operator '%s': extent '%s' of result '%s' is stated by no input or attribute that is given",
+  return tn_fail(TENON_INVALID,
+                 "operator '%s': extent '%s' of result '%s' is stated by no input or attribute that is given",
                  m->schema->full, m->patterns->names[extent->number], name);
 }
 

@@ -30,8 +30,8 @@ typedef struct tn_patterns_t {
 /* With `is_sharding`, results may have names that inputs lack, and "=" and "..." are refused. */
 tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema, tn_arena_t *arena,
                                  tn_patterns_t *out_patterns);
-/* Checks the inputs' shapes and fills in the results' that have a rule, through infer->host->dim.  Outputs without a rule
- * stay as they are. */
+/* Checks the inputs' shapes and fills in the results' that have a rule, through infer->host->dim.  Outputs without a
+ * rule stay as they are. */
 tenon_status_t tn_patterns_apply(const tn_patterns_t *patterns, const tn_schema_t *schema, tenon_infer_t *infer);
 
 #endif

@@ -1,5 +1,6 @@
 /* The short texts of an operator: WHERE, REUSE, BATCHING, USES, UPGRADE, the words of kernels and loops.  Called by the
- * registry when a library is loaded.  Every name is checked against the schema here, so that nobody else looks one up. */
+ * registry when a library is loaded.  Every name is checked against the schema here, so that nobody else looks one up.
+ */
 #include "core/rules.h"
 
 #include <inttypes.h>
@@ -76,7 +77,8 @@ static uint32_t find_word(const tn_lexer_t *lexer, const word_t *words) {
 
 /* ---- WHERE, REUSE, BATCHING -------------------------------------------------------------------------------------- */
 
-tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, const uint8_t **out_words) {
+tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                              const uint8_t **out_words) {
   static const word_t words[] = {
       {"known", TN_INPUT_KNOWN}, {"deduced", TN_INPUT_DEDUCED}, {"strided", TN_INPUT_STRIDED}, {NULL, 0}};
   static const char *const known[] = {"known", "deduced", "strided", NULL};
@@ -107,7 +109,8 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' or the end");
 }
 
-tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, const int32_t **out_inputs) {
+tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                              const int32_t **out_inputs) {
   int32_t *inputs = tn_arena_array(arena, schema->output_count, sizeof *inputs);
   if (!inputs) return tn_no_memory("reuse", schema->output_count * sizeof *inputs);
   for (uint32_t i = 0; i < schema->output_count; i++) inputs[i] = -1;
@@ -131,7 +134,8 @@ tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_ar
                               input->mark ? "marked as an alias" : "a list");
     for (uint32_t i = 0; i < schema->output_count; i++)
       if (inputs[i] == input->index)
-        return tn_lexer_fail_at(&lexer, at, "'%s' takes the memory of '%s' already", schema->outputs[i].name, input->name);
+        return tn_lexer_fail_at(&lexer, at, "'%s' takes the memory of '%s' already", schema->outputs[i].name,
+                                input->name);
     inputs[output->index] = input->index;
   } while (tn_lexer_take(&lexer, ';'));
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' or the end");
@@ -159,7 +163,8 @@ tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn
     TN_TRY(take_names(&lexer, attrs_of(schema), &out_batching->shifts));
     for (uint32_t i = 0; i < schema->attr_count; i++) {
       uint32_t kind = schema->attrs[i].kind;
-      bool is_axis = kind == TENON_KIND_INT || kind == TENON_KIND_DIM || kind == TENON_KIND_INTS || kind == TENON_KIND_DIMS;
+      bool is_axis =
+          kind == TENON_KIND_INT || kind == TENON_KIND_DIM || kind == TENON_KIND_INTS || kind == TENON_KIND_DIMS;
       if ((out_batching->shifts >> i & 1) && !is_axis)
         return tn_lexer_fail_at(&lexer, at, "attribute '%s' is no int, so it counts no axes", schema->attrs[i].name);
     }
@@ -228,12 +233,9 @@ tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *aren
 
 /* ---- kernels and loops ------------------------------------------------------------------------------------------- */
 
-static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},
-                                      {"serial", TN_KERNEL_SERIAL},
-                                      {"accumulates", TN_KERNEL_ACCUMULATES},
-                                      {"quantised", TN_KERNEL_QUANTISED},
-                                      {"capturable", TN_KERNEL_CAPTURABLE},
-                                      {NULL, 0}};
+static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},         {"serial", TN_KERNEL_SERIAL},
+                                      {"accumulates", TN_KERNEL_ACCUMULATES}, {"quantised", TN_KERNEL_QUANTISED},
+                                      {"capturable", TN_KERNEL_CAPTURABLE},   {NULL, 0}};
 
 static const char *isa_word(int index) { return tn_cpu_word(index + 1); }
 
@@ -274,10 +276,11 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
       for (const word_t *word = capabilities; word->name; word++) words[count++] = word->name;
       for (int i = 0; isa_word(i) && count < 31; i++) words[count++] = isa_word(i);
       words[count] = NULL;
-      return tn_lexer_unknown(&lexer, dtypes ? "a dtype behind '|'" : "an instruction set, dtypes or a capability", words,
-                              tn_dtype_word);
+      return tn_lexer_unknown(&lexer, dtypes ? "a dtype behind '|'" : "an instruction set, dtypes or a capability",
+                              words, tn_dtype_word);
     }
-    if (out_words->dtypes != ~(uint64_t)0) return tn_lexer_fail_at(&lexer, at, "dtypes are joined by '|', as in f32|f64");
+    if (out_words->dtypes != ~(uint64_t)0)
+      return tn_lexer_fail_at(&lexer, at, "dtypes are joined by '|', as in f32|f64");
     out_words->dtypes = dtypes;
   }
   return TENON_OK;
@@ -306,7 +309,8 @@ static tenon_status_t take_dtypes(tn_lexer_t *lexer, const tn_argument_t *argume
   return tn_lexer_fail(lexer, "more dtypes than the %u %ss of the schema", count, what);
 }
 
-tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, tn_loop_words_t *out_words) {
+tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                             tn_loop_words_t *out_words) {
   tn_lexer_t lexer;
   uint32_t count = schema->input_count + schema->output_count;
   tenon_dtype_t *dtypes = tn_arena_array(arena, count, sizeof *dtypes);
@@ -321,7 +325,8 @@ tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_are
     while (lexer.kind != TN_TOKEN_END && is_taken)
       TN_TRY(take_word(&lexer, TN_KERNEL_STRIDED, &out_words->isa, &out_words->flags, &is_taken));
     if (!is_taken)
-      return tn_lexer_unknown(&lexer, "an instruction set or 'strided'", (const char *const[]){"strided", NULL}, isa_word);
+      return tn_lexer_unknown(&lexer, "an instruction set or 'strided'", (const char *const[]){"strided", NULL},
+                              isa_word);
   }
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' and words, or the end");
 }

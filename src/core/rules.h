@@ -7,10 +7,12 @@
 
 enum { TN_INPUT_KNOWN = 1, TN_INPUT_DEDUCED = 2, TN_INPUT_STRIDED = 4 };
 /* out_words: one byte for each input. */
-tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, const uint8_t **out_words);
+tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                              const uint8_t **out_words);
 
 /* out_inputs: for each result the input whose memory it may take, or -1.  text NULL: all -1. */
-tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, const int32_t **out_inputs);
+tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                              const int32_t **out_inputs);
 
 typedef struct tn_batching_t {
   const char *text; /* NULL: none stated */
@@ -35,8 +37,13 @@ typedef struct tn_upgrade_t {
 } tn_upgrade_t;
 tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *arena, tn_upgrade_t *out_upgrade);
 
-enum { TN_KERNEL_STRIDED = 1, TN_KERNEL_SERIAL = 2, TN_KERNEL_ACCUMULATES = 4, TN_KERNEL_QUANTISED = 8,
-       TN_KERNEL_CAPTURABLE = 16 };
+enum {
+  TN_KERNEL_STRIDED = 1,
+  TN_KERNEL_SERIAL = 2,
+  TN_KERNEL_ACCUMULATES = 4,
+  TN_KERNEL_QUANTISED = 8,
+  TN_KERNEL_CAPTURABLE = 16
+};
 typedef struct tn_kernel_words_t {
   const char *device; /* "cpu" */
   int isa;            /* tn_cpu_rank, 0: baseline */
@@ -47,10 +54,11 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
 
 typedef struct tn_loop_words_t {
   int isa;
-  uint32_t flags;            /* TN_KERNEL_STRIDED */
+  uint32_t flags;              /* TN_KERNEL_STRIDED */
   const tenon_dtype_t *dtypes; /* inputs, then results */
 } tn_loop_words_t;
 /* Checks the number of dtypes against the schema, and that no argument is a list. */
-tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, tn_loop_words_t *out_words);
+tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                             tn_loop_words_t *out_words);
 
 #endif

@@ -1,6 +1,6 @@
-/* The schema language: parses `ns::name.overload(arguments) -> results` into tn_schema_t.  Called by the registry when a
- * library is loaded.  Invariant: in a schema that was parsed all names differ, marks pair up, every length and default
- * fits its argument; so that nobody checks that again. */
+/* The schema language: parses `ns::name.overload(arguments) -> results` into tn_schema_t.  Called by the registry when
+ * a library is loaded.  Invariant: in a schema that was parsed all names differ, marks pair up, every length and
+ * default fits its argument; so that nobody checks that again. */
 #include "core/schema.h"
 
 #include <inttypes.h>
@@ -36,12 +36,11 @@ typedef struct parser_t {
 static const struct {
   const char *word;
   uint32_t kind, list; /* NONE: there are no lists of it */
-} types[] = {
-    {"bool", TENON_KIND_BOOL, TENON_KIND_NONE},     {"int", TENON_KIND_INT, TENON_KIND_INTS},
-    {"dim", TENON_KIND_DIM, TENON_KIND_DIMS},       {"float", TENON_KIND_FLOAT, TENON_KIND_FLOATS},
-    {"str", TENON_KIND_STR, TENON_KIND_STRS},       {"dtype", TENON_KIND_DTYPE, TENON_KIND_NONE},
-    {"device", TENON_KIND_DEVICE, TENON_KIND_NONE}, {"scalar", TENON_KIND_FLOAT, TENON_KIND_NONE},
-    {"tensor", TENON_KIND_TENSOR, TENON_KIND_TENSORS}, {"graph", TENON_KIND_GRAPH, TENON_KIND_NONE}};
+} types[] = {{"bool", TENON_KIND_BOOL, TENON_KIND_NONE},        {"int", TENON_KIND_INT, TENON_KIND_INTS},
+             {"dim", TENON_KIND_DIM, TENON_KIND_DIMS},          {"float", TENON_KIND_FLOAT, TENON_KIND_FLOATS},
+             {"str", TENON_KIND_STR, TENON_KIND_STRS},          {"dtype", TENON_KIND_DTYPE, TENON_KIND_NONE},
+             {"device", TENON_KIND_DEVICE, TENON_KIND_NONE},    {"scalar", TENON_KIND_FLOAT, TENON_KIND_NONE},
+             {"tensor", TENON_KIND_TENSOR, TENON_KIND_TENSORS}, {"graph", TENON_KIND_GRAPH, TENON_KIND_NONE}};
 enum { TYPES = sizeof types / sizeof *types };
 
 static const char *const group_names[GROUPS] = {"inputs", "attributes", "results"};
@@ -51,7 +50,9 @@ static const char *const group_words[GROUPS] = {"an input", "an attribute", "a r
 
 static tenon_status_t no_memory(size_t size) { return tn_no_memory("a schema", size); }
 
-static const char *type_word(int index) { return index == 0 ? "Tensor" : index <= TYPES ? types[index - 1].word : NULL; }
+static const char *type_word(int index) {
+  return index == 0 ? "Tensor" : index <= TYPES ? types[index - 1].word : NULL;
+}
 
 /* "(a!)" and "[n]", behind "Tensor". */
 static tenon_status_t parse_tensor(tn_lexer_t *lexer, draft_t *draft) {
@@ -159,8 +160,9 @@ static tenon_status_t parse_default(parser_t *p, draft_t *draft) {
   argument->has_default = true;
   draft->value = lexer->start;
   if (!argument->is_tensor) return tn_lexer_literal(lexer, p->arena, &argument->value);
-  if (!argument->is_optional) return tn_lexer_fail(lexer, "only an optional input (%s?) has a default, and that is None",
-                                                   argument->kind == TENON_KIND_TENSOR ? "Tensor" : "Tensor[]");
+  if (!argument->is_optional)
+    return tn_lexer_fail(lexer, "only an optional input (%s?) has a default, and that is None",
+                         argument->kind == TENON_KIND_TENSOR ? "Tensor" : "Tensor[]");
   if (!tn_lexer_is(lexer, "None")) return tn_lexer_expected(lexer, "None, the only default of an input");
   return tn_lexer_literal(lexer, p->arena, &ignored);
 }
@@ -283,16 +285,18 @@ static tenon_status_t check_input_mark(const parser_t *p, const draft_t *draft) 
     return tn_lexer_fail_at(&p->lexer, draft->mark, "inputs '%s' and '%s' have the same mark '%c'; use another letter",
                             a->name, twin->argument.name, a->mark);
   if (a->is_written || find_mark(p, RESULTS, a->mark, NULL)) return TENON_OK;
-  return tn_lexer_fail_at(&p->lexer, draft->mark,
-                          "the mark says that a result is a view of '%s', but no result has it; an input that is written "
-                          "is marked (%c!)",
-                          a->name, a->mark);
+  return tn_lexer_fail_at(
+      &p->lexer, draft->mark,
+      "the mark says that a result is a view of '%s', but no result has it; an input that is written "
+      "is marked (%c!)",
+      a->name, a->mark);
 }
 
 static tenon_status_t check_result_mark(const parser_t *p, const draft_t *draft) {
   const tn_argument_t *a = &draft->argument;
   const draft_t *of = find_mark(p, INPUTS, a->mark, NULL);
-  if (!of) return tn_lexer_fail_at(&p->lexer, draft->mark, "no input has the mark '%c' of result '%s'", a->mark, a->name);
+  if (!of)
+    return tn_lexer_fail_at(&p->lexer, draft->mark, "no input has the mark '%c' of result '%s'", a->mark, a->name);
   if (of->argument.is_written == a->is_written) return TENON_OK;
   return tn_lexer_fail_at(&p->lexer, draft->mark, "result '%s' is marked (%c%s), but input '%s' is marked (%c%s)",
                           a->name, a->mark, a->is_written ? "!" : "", of->argument.name, a->mark,
@@ -343,7 +347,8 @@ static tenon_status_t parse_head(parser_t *p) {
   } else {
     size_t size = p->library ? strlen(p->library) : 0;
     if (!size || size > TN_NAME_MAX || !tn_is_name(p->library, size))
-      return tn_lexer_fail_at(lexer, at, "no namespace is stated, and the library's name is none ([A-Za-z_][A-Za-z0-9_]*)");
+      return tn_lexer_fail_at(lexer, at,
+                              "no namespace is stated, and the library's name is none ([A-Za-z_][A-Za-z0-9_]*)");
     if (!(schema->ns = tn_arena_text(p->arena, p->library, size))) return no_memory(size);
   }
   schema->overload = "";

@@ -1,5 +1,5 @@
-/* Schemas: the parsed form of `ns::name.overload(Tensor x, ...) -> ...`, docs/contract.md.  Made at load by the registry,
- * constant afterwards; everything lives in the arena that parsing was given. */
+/* Schemas: the parsed form of `ns::name.overload(Tensor x, ...) -> ...`, docs/contract.md.  Made at load by the
+ * registry, constant afterwards; everything lives in the arena that parsing was given. */
 #ifndef TN_CORE_SCHEMA_H
 #define TN_CORE_SCHEMA_H
 
@@ -10,18 +10,18 @@
 
 typedef struct tn_argument_t { /* an input, an attribute or a result */
   const char *name;
-  uint32_t kind;     /* inputs and results: TENON_KIND_TENSOR or TENON_KIND_TENSORS; attributes: their kind */
-  bool is_tensor;    /* an input or a result */
-  bool is_optional;  /* "?" */
-  bool is_keyword;   /* stands after "*" */
-  bool is_host;      /* "@host" */
-  bool is_written;   /* "!" */
-  bool is_scalar;    /* attribute of type scalar: kind is FLOAT, values may be BOOL, INT or FLOAT */
+  uint32_t kind;    /* inputs and results: TENON_KIND_TENSOR or TENON_KIND_TENSORS; attributes: their kind */
+  bool is_tensor;   /* an input or a result */
+  bool is_optional; /* "?" */
+  bool is_keyword;  /* stands after "*" */
+  bool is_host;     /* "@host" */
+  bool is_written;  /* "!" */
+  bool is_scalar;   /* attribute of type scalar: kind is FLOAT, values may be BOOL, INT or FLOAT */
   bool has_default;
-  char mark;         /* alias mark, 0: none */
-  int32_t count;     /* lists: number of elements stated by the schema, -1: any */
+  char mark;          /* alias mark, 0: none */
+  int32_t count;      /* lists: number of elements stated by the schema, -1: any */
   int32_t count_attr; /* lists of tensors: the int attribute that states their number, -1: none */
-  int32_t index;     /* among the inputs, the attributes or the results */
+  int32_t index;      /* among the inputs, the attributes or the results */
   uint32_t choice_count;
   const char *const *choices;
   tenon_value_t value; /* default; kind NONE when optional and not given */
@@ -37,8 +37,8 @@ typedef struct tn_schema_t {
   bool needs_attrs;              /* some attribute has no default and is not optional */
 } tn_schema_t;
 
-/* Parses; `library` is the namespace where the text states none.  A failure's message has the text, the column (from 1),
- * what was expected and what was found. */
+/* Parses; `library` is the namespace where the text states none.  A failure's message has the text, the column (from
+ * 1), what was expected and what was found. */
 tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t *arena, tn_schema_t *out_schema);
 /* Index among inputs, attributes or results by name; -1: absent. */
 int32_t tn_schema_input(const tn_schema_t *schema, const char *name, size_t size);

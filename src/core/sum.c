@@ -116,7 +116,8 @@ int64_t tn_gcd(int64_t a, int64_t b) { /* of magnitudes below 2^63 */
 int64_t tn_sum_common(const tn_sum_t *sum) {
   int64_t common = 0;
   for (uint32_t i = 0; i < sum->count; i++)
-    if (sum->terms[i].count) common = sum->terms[i].coefficient == INT64_MIN ? 1 : tn_gcd(sum->terms[i].coefficient, common);
+    if (sum->terms[i].count)
+      common = sum->terms[i].coefficient == INT64_MIN ? 1 : tn_gcd(sum->terms[i].coefficient, common);
   return common;
 }
 

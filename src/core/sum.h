@@ -1,6 +1,6 @@
-/* Sums of products with integer coefficients: the normal form of symbolic extents.  Called by extent.c alone; knows atoms
- * only by number.  Invariant: terms are ordered (higher degree first, then by factors), none is zero, no two have the same
- * factors; so equal sums are equal byte for byte. */
+/* Sums of products with integer coefficients: the normal form of symbolic extents.  Called by extent.c alone; knows
+ * atoms only by number.  Invariant: terms are ordered (higher degree first, then by factors), none is zero, no two have
+ * the same factors; so equal sums are equal byte for byte. */
 #ifndef TN_CORE_SUM_H
 #define TN_CORE_SUM_H
 

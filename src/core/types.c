@@ -1,6 +1,6 @@
 /* Type rules: parses TENON_TYPES when a library is loaded, and applies it in every infer and every eager call.
- * Invariant: in rules that were parsed every input and every result has a source, so applying needs no look-up by name and
- * no memory. */
+ * Invariant: in rules that were parsed every input and every result has a source, so applying needs no look-up by name
+ * and no memory. */
 #include "core/types.h"
 
 #include <stdio.h>
@@ -74,7 +74,8 @@ static tenon_status_t parse_set(parser_t *p, uint64_t *out_set) {
   *out_set = 0;
   do {
     uint64_t set = lexer->kind == TN_TOKEN_NAME ? tn_dtype_set(lexer->start, lexer->size) : 0;
-    if (!set) return tn_lexer_unknown(lexer, "a dtype or a class of dtypes (any, float, int, ...)", NULL, tn_dtype_word);
+    if (!set)
+      return tn_lexer_unknown(lexer, "a dtype or a class of dtypes (any, float, int, ...)", NULL, tn_dtype_word);
     *out_set |= set;
     tn_lexer_next(lexer);
   } while (tn_lexer_take(lexer, '|'));
@@ -110,7 +111,8 @@ static tenon_status_t parse_rule(parser_t *p) {
       break;
     }
     draft_t *draft = &p->drafts[found];
-    if (draft->state != UNSTATED) return tn_lexer_fail(&name, "'%s' has two rules", argument_name(p->schema, (uint32_t)found));
+    if (draft->state != UNSTATED)
+      return tn_lexer_fail(&name, "'%s' has two rules", argument_name(p->schema, (uint32_t)found));
     draft->state = WAITING, draft->at = name.start;
     arguments[count++] = found;
   } while (tn_lexer_take(lexer, ','));
@@ -153,7 +155,8 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
     *type = (tn_type_source_t){.kind = TN_TYPE_OPEN};
   } else if (index >= 0) {
     TN_TRY(resolve(p, (uint32_t)index));
-    if (p->drafts[index].state != KNOWN) return tn_lexer_fail(&token, "'%.*s' has no rule", (int)token.size, token.start);
+    if (p->drafts[index].state != KNOWN)
+      return tn_lexer_fail(&token, "'%.*s' has no rule", (int)token.size, token.start);
     *type = p->drafts[index].type;
   } else if ((index = find_variable(p, &token)) >= 0) {
     *type = (tn_type_source_t){.kind = TN_TYPE_VARIABLE, .index = index};
@@ -200,7 +203,8 @@ static tenon_status_t check_bound(const parser_t *p) {
   for (uint32_t i = 0; i < schema->output_count; i++) {
     const draft_t *draft = &p->drafts[schema->input_count + i];
     if (draft->type.kind == TN_TYPE_VARIABLE && !(bound >> draft->type.index & 1))
-      return tn_lexer_fail_at(&p->lexer, draft->at, "the dtype of '%s' depends on '%s', which only optional inputs state",
+      return tn_lexer_fail_at(&p->lexer, draft->at,
+                              "the dtype of '%s' depends on '%s', which only optional inputs state",
                               schema->outputs[i].name, p->names[draft->type.index]);
   }
   return TENON_OK;
@@ -211,8 +215,9 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   uint32_t count = schema->input_count + schema->output_count;
   *out_types = (tn_types_t){0};
   if (!text && !count) return TENON_OK;
-  if (!text) return tn_fail(TENON_INVALID, "TENON_TYPES is missing: each input and result needs a rule, such as \"%s: any\"",
-                            argument_name(schema, 0));
+  if (!text)
+    return tn_fail(TENON_INVALID, "TENON_TYPES is missing: each input and result needs a rule, such as \"%s: any\"",
+                   argument_name(schema, 0));
   p.schema = schema, p.arena = arena, p.variable_count = 0;
   memset(p.drafts, 0, count * sizeof *p.drafts);
   char *copy = tn_arena_text(arena, text, strlen(text));
@@ -234,11 +239,16 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   TN_TRY(check_bound(&p));
   for (uint32_t i = 0; i < count; i++) {
     sources[i] = p.drafts[i].type;
-    sources[i].is_list = (i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count])->kind ==
-                         TENON_KIND_TENSORS;
+    sources[i].is_list =
+        (i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count])->kind ==
+        TENON_KIND_TENSORS;
   }
-  *out_types = (tn_types_t){.text = copy, .variable_count = p.variable_count, .sets = sets, .names = names,
-                            .inputs = sources, .outputs = sources + schema->input_count};
+  *out_types = (tn_types_t){.text = copy,
+                            .variable_count = p.variable_count,
+                            .sets = sets,
+                            .names = names,
+                            .inputs = sources,
+                            .outputs = sources + schema->input_count};
   return TENON_OK;
 }
 
@@ -298,8 +308,8 @@ static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema,
   } else {
     tn_dtype_set_print(types->sets[source->index], expected, sizeof expected);
   }
-  return tn_fail(TENON_INVALID, "operator '%s': %sinput '%s': expected %s%s, found %s; cast it", schema->full, item, name,
-                 expected, why, say(found).text);
+  return tn_fail(TENON_INVALID, "operator '%s': %sinput '%s': expected %s%s, found %s; cast it", schema->full, item,
+                 name, expected, why, say(found).text);
 }
 
 typedef struct bound_t {
@@ -394,8 +404,7 @@ bool tn_types_output(const tn_types_t *types, const tn_schema_t *schema, const t
   const tn_type_source_t *source = &types->outputs[output];
   switch (source->kind) {
   case TN_TYPE_FIXED: return *out_dtype = source->fixed, true;
-  case TN_TYPE_ATTR:
-    return *out_dtype = attrs[source->index].as.dtype, attrs[source->index].kind == TENON_KIND_DTYPE;
+  case TN_TYPE_ATTR: return *out_dtype = attrs[source->index].as.dtype, attrs[source->index].kind == TENON_KIND_DTYPE;
   case TN_TYPE_VARIABLE: return bound_by(types, schema, inputs, source->index, out_dtype) >= 0;
   default: return false;
   }

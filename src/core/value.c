@@ -1,6 +1,6 @@
-/* Attribute values: from what a caller gives to what kernels see, and to and from text.  Called by every front door (bound
- * attributes, importers, bindings, the command line) and by the schema parser for defaults.  Invariant: a value that was
- * converted has the kind of its attribute (scalar: BOOL, INT or FLOAT), or NONE if it is optional. */
+/* Attribute values: from what a caller gives to what kernels see, and to and from text.  Called by every front door
+ * (bound attributes, importers, bindings, the command line) and by the schema parser for defaults.  Invariant: a value
+ * that was converted has the kind of its attribute (scalar: BOOL, INT or FLOAT), or NONE if it is optional. */
 #include "core/value.h"
 
 #include <inttypes.h>
@@ -232,9 +232,7 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
   case TENON_KIND_STR: /* copied by the caller */
     *out = *value;
     return from == TENON_KIND_STR && (value->as.s || !value->count) ? NULL : "";
-  default: /* TENSOR, GRAPH */
-    *out = *value;
-    return from != kind ? "" : value->as.graph ? NULL : "it is NULL";
+  default: /* TENSOR, GRAPH */ *out = *value; return from != kind ? "" : value->as.graph ? NULL : "it is NULL";
   }
 }
 
@@ -433,7 +431,8 @@ bool tn_value_copy(const tenon_value_t *value, tn_arena_t *arena, tenon_value_t 
     for (uint32_t i = 0; value->kind == TENON_KIND_STRS && i < value->count; i++) {
       tenon_string_t *string = (tenon_string_t *)(void *)items + i;
       const char *from = value->as.strs[i].data;
-      if (string->size > SIZE_MAX / 2 || !(string->data = tn_arena_text(arena, from, (size_t)string->size))) return false;
+      if (string->size > SIZE_MAX / 2 || !(string->data = tn_arena_text(arena, from, (size_t)string->size)))
+        return false;
     }
   }
   *out_value = out;

@@ -162,6 +162,11 @@ static int32_t written_input(const tenon_op_t *op, uint32_t o) {
   return -1;
 }
 
+/* Views are of row-major inputs unless the operator says otherwise: others are views of a dense copy. */
+static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                                    bool may_create);
+
 static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                                     tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
                                     bool may_create, const tenon_random_t *random) {
@@ -174,6 +179,9 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     else if (!may_create && !op->schema.outputs[o].is_optional)
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name, op->schema.outputs[o].name);
   if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
+  for (uint32_t i = 0; i < op->input_count && !op->kernels; i++)
+    if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED))
+      return view_of_dense(op, attrs, state, inputs, outputs, wanted, may_create);
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
   TN_TRY(tn_infer(&inference, op, attrs, state, in, out));
@@ -212,6 +220,25 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       status = tn_fail(TENON_INTERNAL, "%s: run did not state the shape of result %s", op->name, op->schema.outputs[o].name);
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
     if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+  return status;
+}
+
+static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                                    bool may_create) {
+  tenon_tensor_t **dense = tn_scratch((op->input_count + 1) * sizeof *dense);
+  if (!dense) return tn_no_memory("a call", op->input_count * sizeof *dense);
+  tenon_status_t status = TENON_OK;
+  uint32_t made = 0;
+  for (; made < op->input_count && status == TENON_OK; made++) {
+    bool strided = inputs[made] && inputs[made]->keys & TN_KEY_STRIDED && !(op->where && op->where[made] & TN_INPUT_STRIDED);
+    dense[made] = inputs[made];
+    if (strided) status = tenon_tensor_copy(inputs[made], &dense[made]);
+    else tenon_tensor_retain(dense[made]);
+  }
+  if (status == TENON_OK) status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
+  else made--;
+  for (uint32_t i = 0; i < made; i++) tenon_tensor_release(dense[i]);
   return status;
 }
 

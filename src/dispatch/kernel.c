@@ -73,21 +73,23 @@ static const tn_kernel_t *const *candidates(tenon_op_t *op, int dtype) {
   return list;
 }
 
-static bool accepts(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs) {
+static bool accepts(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
+                    tenon_tensor_t *const *outputs) {
   if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return true;
-  for (uint32_t i = 0; i < op->input_count; i++) {
-    if (!inputs[i]) continue;
+  for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
+    const tenon_tensor_t *t = i < op->input_count ? inputs[i] : outputs[i - op->input_count];
     tenon_dtype_t has = kernel->loop.words.dtypes[i];
-    if (!tn_dtype_same(inputs[i]->dtype, has) && !tn_widens(inputs[i]->dtype, has)) return false;
+    if (t && !tn_dtype_same(t->dtype, has) && !tn_widens(t->dtype, has)) return false;
   }
   return true;
 }
 
-static const tn_kernel_t *choose(const tenon_op_t *op, int dtype, tenon_tensor_t *const *inputs) {
+static const tn_kernel_t *choose(const tenon_op_t *op, int dtype, tenon_tensor_t *const *inputs,
+                                 tenon_tensor_t *const *outputs) {
   const tn_kernel_t *const *list = op->by_dtype[dtype];
   if (!list) return NULL;
   if (!inputs || (list[0] && !list[1])) return list[0];
-  while (*list && !accepts(op, *list, inputs)) list++;
+  while (*list && !accepts(op, *list, inputs, outputs)) list++;
   return *list;
 }
 
@@ -98,13 +100,13 @@ static int deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   return dtype < 0 ? 0 : dtype;
 }
 
-const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  return op->by_dtype ? choose(op, deciding_dtype(op, inputs), inputs) : op->kernel;
+const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  return op->by_dtype ? choose(op, deciding_dtype(op, inputs), inputs, outputs) : op->kernel;
 }
 
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype) {
   int index = tn_dtype_index(dtype);
-  return op->by_dtype ? choose(op, index < 0 ? 0 : index, NULL) : op->kernel;
+  return op->by_dtype ? choose(op, index < 0 ? 0 : index, NULL, NULL) : op->kernel;
 }
 
 static void print_kernels(const tenon_op_t *op, tn_text_t *text) {

@@ -82,12 +82,12 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
 
 tenon_status_t tn_layer_strided(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs);
+  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
   return kernel ? tn_kernel_call(kernel, frame) : missing(call, 0);
 }
 
 tenon_status_t tn_layer_detail(tenon_call_t *call) {
-  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs);
+  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
   if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_kernel_call(kernel, tn_frame_of(call));
   for (uint32_t i = 0; i < call->op->input_count; i++)
     if (call->inputs[i] && call->inputs[i]->keys & TN_KEY_DETAIL)
@@ -100,7 +100,7 @@ tenon_status_t tn_layer_detail(tenon_call_t *call) {
 tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_t *kernel = tn_op_kernel(op, call->inputs);
+  const tn_kernel_t *kernel = tn_op_kernel(op, call->inputs, call->outputs);
   if (!kernel) return missing(call, 0);
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace) {

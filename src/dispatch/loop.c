@@ -269,7 +269,7 @@ static void merge(drive_t *d, const tenon_tensor_t *like) {
 tenon_status_t tn_loop_run(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
-  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs))) return tn_op_missing(op, 0, call->inputs);
+  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs))) return tn_op_missing(op, 0, call->inputs);
   uint32_t n = op->input_count + op->output_count;
   const tenon_tensor_t *like = NULL;
   for (uint32_t o = 0; o < op->output_count && !like; o++) like = call->outputs[o];

@@ -78,8 +78,8 @@ struct tenon_op_t {
   tn_arena_t arena;
 };
 
-/* The kernel that the CPU uses for inputs whose deciding dtype is this; NULL: none (the caller reports tn_op_missing). */
-const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs);
+/* The kernel that the CPU uses for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
+const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype);
 /* "ns::op has no kernel for f64 on cpu; it has: ..." */
 tenon_status_t tn_op_missing(const tenon_op_t *op, int key, tenon_tensor_t *const *inputs);

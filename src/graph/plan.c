@@ -404,6 +404,19 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
   return TENON_OK;
 }
 
+static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_meta_t *const *metas,
+                                    const tn_kernel_t **out_kernel) {
+  tenon_tensor_t *types = tn_scratch((op->output_count + 1) * sizeof *types); /* of the results: only their dtypes count */
+  tenon_tensor_t **outputs = tn_scratch((op->output_count + 1) * sizeof *outputs);
+  if (!types || !outputs) return tn_no_memory("a plan", 0);
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    outputs[o] = metas[o] ? &types[o] : NULL;
+    if (metas[o]) types[o] = (tenon_tensor_t){.dtype = metas[o]->dtype};
+  }
+  *out_kernel = tn_op_kernel(op, inputs, outputs);
+  return *out_kernel ? TENON_OK : tn_op_missing(op, 0, inputs);
+}
+
 static tenon_status_t plan_step(planner_t *p, int32_t s) {
   tn_step_t *step = &p->run->executable->steps[s];
   const tn_node_t *node = step->node;
@@ -427,8 +440,8 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   TN_TRY(state_values(p, node, out, &all_known));
   if (all_known) return TENON_OK;
   if (is_computable(p, node, out)) return compute(p, step, inputs);
-  const tn_kernel_t *kernel = op->kernels ? tn_op_kernel(op, inputs) : NULL;
-  if (op->kernels && !kernel) return tn_op_missing(op, 0, inputs);
+  const tn_kernel_t *kernel = NULL;
+  if (op->kernels) TN_TRY(choose_kernel(op, inputs, out, &kernel));
   bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
   if (!kernel) { /* a view; an input that must be row-major and is not gets a copy first */
     for (uint32_t i = 0; i < op->input_count; i++)

@@ -66,7 +66,7 @@ BAD = r"""
 #include <tenon/op.h>
 static tenon_status_t die(tenon_call_t *call) { (void)call; abort(); }
 static tenon_status_t hang(tenon_call_t *call) { volatile int on = 1; (void)call; while (on) {} return TENON_OK; }
-#define BODY TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_GRADIENT("x: none")
+#define BODY TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_GRADIENT("x: none")
 TENON_LIBRARY(bad, "1.0.0",
   TENON_OP("die(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", die)),
   TENON_OP("hang(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", hang)))
@@ -336,7 +336,8 @@ class Run(Command):
     def test_inputs_come_from_files_of_numpy_and_onnx(self):
         a = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)
         b = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
-        graph = model([helper.make_node("MatMul", ["a", "b"], ["c"])], [("a", 1, (2, 3)), ("b", 1, (3, 4))], [("c", 1, (2, 4))])
+        node = helper.make_node("MatMul", ["a", "b"], ["c"])
+        graph = model([node], [("a", 1, (2, 3)), ("b", 1, (3, 4))], [("c", 1, (2, 4))])
         self.write("m.onnx", graph)
         self.write("a.npy", a)
         self.write("b.pb", numpy_helper.from_array(b).SerializeToString())
@@ -362,8 +363,8 @@ class Run(Command):
         self.assertAlmostEqual(float(results[0].mean()), 0, delta=0.05)
 
     def test_random_inputs_exist_for_every_dtype_and_integers_are_small(self):
-        for dtype in ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64",
-                      "UINT64", "BOOL", "STRING", "COMPLEX64", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4"):
+        for dtype in ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32",
+                      "INT64", "UINT64", "BOOL", "STRING", "COMPLEX64", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4"):
             with self.subTest(dtype):
                 self.write("m.onnx", one("Identity", 1, getattr(TensorProto, dtype), (50,)))
                 words = self.fine("run", "m.onnx", "-i", "random").splitlines()[-1]
@@ -467,7 +468,8 @@ class Verify(Command):
         self.case("a", one("Relu"), [self.X], [wrong])
         result = self.call("verify", "a")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("FAIL  a  output 0 'y': 2 of 6 elements differ, most at [1, 2]: expected 6, found 5 (off by 1)", result.stdout)
+        self.assertIn("FAIL  a  output 0 'y': 2 of 6 elements differ, most at [1, 2]: expected 6, found 5 (off by 1)",
+                      result.stdout)
         self.assertEqual(self.last(result.stdout), "0 passed, 1 failed, 0 skipped")
 
     def test_another_dtype_or_shape_is_a_failure(self):
@@ -537,7 +539,8 @@ class Verify(Command):
         self.write("light/light_exp_output_0.pb", numpy_helper.from_array(np.exp(x)).SerializeToString())
         self.write("real/test_exp/data.json", json.dumps({"url": "onnx/backend/test/data/light/light_exp.onnx"}))
         self.fine("verify", "light/light_exp.onnx")
-        self.assertEqual(self.fine("verify", "-v", "light", "real"), "ok    light_exp\nok    test_exp\n2 passed, 0 failed, 0 skipped\n")
+        self.assertEqual(self.fine("verify", "-v", "light", "real"),
+                         "ok    light_exp\nok    test_exp\n2 passed, 0 failed, 0 skipped\n")
 
     @unittest.skipUnless(LIGHT.exists(), f"{LIGHT} is not there")
     def test_a_light_model_of_onnx_s_own_agrees(self):

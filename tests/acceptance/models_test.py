@@ -15,6 +15,8 @@ import onnxruntime
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
 ZOO = os.path.join(BUILD, "zoo")
+# The absolute tolerance is a share of the largest output: an output of 300 that sums many terms is not exact to 1e-5 near its
+# zeros in any runtime (ONNX Runtime with and without its own rewriting differs by 3e-4 there).
 RTOL, ATOL = 1e-3, 1e-5
 
 
@@ -54,7 +56,7 @@ def check(path, threads):
             found = np.load(os.path.join(folder, file_name(output.name)))
             if found.shape != reference.shape:
                 return f"{output.name}: shape {found.shape}, expected {reference.shape}"
-            if not np.allclose(found, reference, RTOL, ATOL, equal_nan=True):
+            if not np.allclose(found, reference, RTOL, ATOL * max(1.0, float(np.max(np.abs(reference), initial=0))), equal_nan=True):
                 worst = np.max(np.abs(found - reference))
                 return f"{output.name}: largest difference {worst:.3g}"
     return None

@@ -1,9 +1,7 @@
 /* The whole test framework of the C tests: one program per file, one sentence per test.
- *
  *   TEST("an empty list is no error") { CHECK(list.count == 0); }
- *
- * Tests run in the order of the file, through functions that the compiler lists; a failed check prints file, line and what
- * was found and lets the test go on.  A test that cannot run here says SKIP("why").  main() is here: include it once. */
+ * Tests run in the order of the file; a failed check prints file, line and what was found and lets the test go on.  A
+ * test that cannot run here says SKIP("why").  main() is here: include it once. */
 #ifndef TENON_TESTS_CHECK_H
 #define TENON_TESTS_CHECK_H
 
@@ -41,14 +39,18 @@ static inline int check_text(const char *actual, const char *part, const char *f
 }
 
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
-#define CHECK_STATUS(expression, code) check_status((expression), (code), CHECK_MESSAGE, __FILE__, __LINE__, #expression)
+#define CHECK_STATUS(expression, code)                                                                                 \
+  check_status((expression), (code), CHECK_MESSAGE, __FILE__, __LINE__, #expression)
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
-#define SKIP(why) do { check_skipped = (why); return; } while (0)
-#ifndef CHECK_MESSAGE /* a function that gives the text of the last failure; a test of the public interface names its own */
+#define SKIP(why)                                                                                                      \
+  do {                                                                                                                 \
+    check_skipped = (why);                                                                                             \
+    return;                                                                                                            \
+  } while (0)
+#ifndef CHECK_MESSAGE /* the function that gives the text of the last failure; a test of tenon.h names another */
 #include "base/status.h"
 #define CHECK_MESSAGE tn_error
 #endif
-
 #define CHECK_JOIN_(a, b) a##b
 #define CHECK_JOIN(a, b) CHECK_JOIN_(a, b)
 #define TEST(sentence) CHECK_TEST_(sentence, CHECK_JOIN(check_run_, __LINE__), CHECK_JOIN(check_add_, __LINE__))
@@ -65,9 +67,10 @@ int main(void) {
   for (check_test_t *test = check_first; test; test = test->next) {
     check_failures = 0, check_skipped = NULL;
     test->run();
-    if (check_failures) failed++, fprintf(stderr, "FAILED: %s\n", test->sentence);
-    else if (check_skipped) skipped++, printf("skipped: %s: %s\n", test->sentence, check_skipped);
-    else passed++;
+    if (check_failures) fprintf(stderr, "FAILED: %s\n", test->sentence);
+    if (!check_failures && check_skipped) printf("skipped: %s: %s\n", test->sentence, check_skipped);
+    failed += check_failures != 0, skipped += !check_failures && check_skipped,
+        passed += !check_failures && !check_skipped;
   }
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed != 0;

@@ -284,6 +284,8 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   tenon_value_t value = {argument->kind, 0, {0}};
   tenon_graph_t *graph = NULL;
   if (!is_accepted(lower, attr->name, argument->kind, proto)) return false;
+  if (argument->kind == TENON_KIND_DTYPE && argument->is_optional && proto->i == 0 && type_of(proto) == TN_ATTRIBUTE_INT)
+    return true; /* UNDEFINED: not given */
   switch (argument->kind) {
   case TENON_KIND_BOOL: value.as.i = proto->i != 0; break;
   case TENON_KIND_INT: value.as.i = proto->i; break;

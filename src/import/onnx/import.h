@@ -69,7 +69,7 @@ typedef struct tn_import_t {
   int64_t nodes;
 } tn_import_t;
 
-enum { TN_IMPORT_DEPTH = 32, TN_IMPORT_NODES = 1 << 22, TN_OPSET_NEWEST = 27 };
+enum { TN_IMPORT_DEPTH = 32, TN_IMPORT_NODES = 1 << 20, TN_OPSET_NEWEST = 27 };
 
 /* ---- import.c: scopes and graphs -------------------------------------------------------------------------------- */
 

@@ -22,6 +22,22 @@ static const tn_rule_t rules[] = {
   {"GlobalAveragePool(x) = global_average_pool(x)", 1, NULL},
   {"GlobalMaxPool(x) = global_max_pool(x)", 1, NULL},
   {"GlobalLpPool(x) = global_lp_pool(x, p=p?2)", 1, NULL},
+  {"Attention(q, k, v, mask?, past_key?, past_value?, nonpad?, -softmax_precision) = "
+   "attention(q, k, v, mask, past_key, past_value, nonpad, scale=scale, is_causal=is_causal, softcap=softcap?0.0, "
+   "q_num_heads=q_num_heads?0, kv_num_heads=kv_num_heads?0, qk_matmul_output_mode=qk_matmul_output_mode?0)", 23, NULL},
+  {"RotaryEmbedding(x, cos, sin, ids?) = rotary_embedding(x, cos, sin, ids, interleaved=interleaved, num_heads=num_heads?0, "
+   "rotary_embedding_dim=rotary_embedding_dim?0)", 23, NULL},
+  {"QuantizeLinear(x, scale, zero?) = quantize_linear(x, scale, zero, axis=axis?1, block_size=block_size, "
+   "output_dtype=output_dtype, precision=precision, saturate=saturate)", 10, NULL},
+  {"DequantizeLinear(x, scale, zero?) = dequantize_linear(x, scale, zero, axis=axis?1, block_size=block_size, "
+   "output_dtype=output_dtype)", 10, NULL},
+  {"DynamicQuantizeLinear(x) = dynamic_quantize_linear(x)", 11, NULL},
+  {"MatMulInteger(a, b, a_zero?, b_zero?) = matmul_integer(a, b, a_zero, b_zero)", 10, NULL},
+  {"ConvInteger(x, w, x_zero?, w_zero?, -kernel_shape) = conv_integer(x, w, x_zero, w_zero, group=group?1, " WINDOW ")", 10, NULL},
+  {"QLinearMatMul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) = "
+   "qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)", 10, NULL},
+  {"QLinearConv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b?, -kernel_shape) = "
+   "qlinear_conv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b, group=group?1, " WINDOW ")", 10, NULL},
   {"Einsum(*xs) = einsum(xs, equation=equation)", 12, NULL},
   {"Det(x) = det(x)", 11, NULL},
   {"DFT(x, length?) = dft(x, length, @axis?1:i64, inverse=inverse, onesided=onesided)", 17, NULL},

@@ -108,7 +108,7 @@ static const tn_rule_t rules[] = {
   {"ThresholdedRelu(x) = thresholded_relu(x, alpha=alpha?1.0)", 10, NULL},
   {"Shrink(x) = shrink(x, lambd=lambd?0.5, bias=bias?0.0)", 9, NULL},
   {"Cast(x) = cast(x, to=to, saturate=saturate, round_mode=round_mode)", 1, NULL},
-  {"CastLike(x, like) = cast(x, to=:like, saturate=saturate, round_mode=round_mode)", 15, NULL},
+  {"CastLike(x, like) = cast_like(x, like, saturate=saturate, round_mode=round_mode)", 15, NULL},
   {"BitCast(x) = bit_cast(x, to=to)", 26, NULL},
 };
 /* clang-format on */

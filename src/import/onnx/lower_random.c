@@ -3,42 +3,40 @@
 
 #include "import/onnx/lower.h"
 
-/* Whether dropout really drops: said by an input since operator set 12, never before (is_test 0 was for training tools). */
-static bool is_training(tn_lower_t *lower) {
+/* Does dropout drop?  An input says so since operator set 12, nothing did before (is_test 0 was for training tools).
+ * 0: no, 1: yes, -1: a run says it. */
+static int is_training(tn_lower_t *lower) {
   int64_t value = 0;
   int32_t count = 0;
   tn_ref_t *mode = lower->input_count > 2 ? lower->inputs[2] : NULL;
-  if (!mode) return false;
-  if (!tn_lower_known(lower, mode, &value, 1, &count))
-    tn_lower_fail(lower, "input 2 (`training_mode`) must be a constant");
-  return value != 0;
+  if (!mode) return 0;
+  return tn_lower_known(lower, mode, &value, 1, &count) ? value != 0 : -1;
+}
+
+/* Where `training`, keeps an element if a random number is not below the ratio, and scales it by what was lost. */
+static void lower_training_dropout(tn_lower_t *lower) {
+  tn_ref_t *x = lower->inputs[0], *ratio = lower->inputs[1], *training = lower->inputs[2];
+  if (!ratio) ratio = tn_lower_scalar(lower, tenon_dtype(TENON_F32), 0.5);
+  tn_ref_t *keep = tn_lower_run(lower, TN_REFS(x, ratio, training),
+                                "or(greater_equal(uniform(shape(a)), cast(b, to='f32')), not(c))");
+  tn_ref_t *scale = tn_lower_run(lower, TN_REFS(x, ratio, training),
+                                 "where(c, cast_like(reciprocal(sub(1:b, b)), a), 1:a)");
+  lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, keep, scale), "where(b, mul(a, c), 0:a)");
+  if (lower->output_count > 1) lower->outputs[1] = keep;
 }
 
 static void lower_dropout(tn_lower_t *lower) {
-  tn_ref_t *x = lower->inputs[0], *ratio = lower->input_count > 1 ? lower->inputs[1] : NULL;
-  const tenon_tensor_t *tensor = NULL;
-  bool training = is_training(lower);
+  tn_ref_t *x = lower->inputs[0];
   (void)tn_lower_attr(lower, "seed");
   (void)tn_lower_attr(lower, "ratio");
   (void)tn_lower_attr(lower, "is_test");
-  double share = 0.5;
-  if (training && ratio) {
-    if (lower->status == TENON_OK) lower->status = tn_ref_value(lower->import, ratio, &tensor);
-    if (!tensor || tenon_dtype_id(tensor->dtype) != TENON_F32)
-      tn_lower_fail(lower, "input 1 (`ratio`) must be a constant of type f32");
-    else share = (double)*(const float *)tensor->data;
-  }
-  if (training && share > 0) {
-    static const tn_rule_t rule = {"Dropout(x, ratio?, training?) = dropout(x, ratio=0.5)", 1, NULL};
-    if (share == 0.5) tn_rule_run(&rule, lower);
-    else tn_lower_fail(lower, "training with a ratio other than 0.5 is not supported");
+  if (is_training(lower) != 0) {
+    lower_training_dropout(lower);
     return;
   }
+  const char *mask = lower->version < 10 ? "expand(1:a, shape(a))" : "expand(1:bool, shape(a))";
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(x), "identity(a)");
-  if (lower->output_count > 1)
-    lower->outputs[1] = lower->version < 10
-                            ? tn_lower_run(lower, TN_REFS(x), "expand(1:a, shape(a))")
-                            : tn_lower_run(lower, TN_REFS(x), "expand(1:bool, shape(a))");
+  if (lower->output_count > 1) lower->outputs[1] = tn_lower_run(lower, TN_REFS(x), "%s", mask);
 }
 
 /* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), for n < size and N = size, or size - 1 when the window is symmetric. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "unit/check.h"
+#include "check.h"
 
 TEST("each type of the contract has its own index, which leads back to it") {
   uint64_t seen = 0;
@@ -78,5 +78,6 @@ TEST("bytes are counted for packed types, and overflow is told") {
   CHECK(tn_dtype_bytes(tenon_dtype(TENON_STRING), 2, &size) && size == 32);
   CHECK(tn_dtype_bytes(tenon_dtype(TENON_U8), INT64_MAX, &size) && size == INT64_MAX);
   CHECK(tn_dtype_bytes(tenon_dtype(TENON_I4), INT64_MAX, &size) && size == (uint64_t)1 << 62);
-  CHECK(!tn_dtype_bytes(tenon_dtype(TENON_F32), INT64_MAX, &size) && !tn_dtype_bytes(tenon_dtype(TENON_F32), -1, &size));
+  CHECK(!tn_dtype_bytes(tenon_dtype(TENON_F32), INT64_MAX, &size) &&
+        !tn_dtype_bytes(tenon_dtype(TENON_F32), -1, &size));
 }

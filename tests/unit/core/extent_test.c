@@ -1,12 +1,13 @@
 /* Symbolic extents: the normal form, what equalities say, contradictions, and agreement with plain integers: random
- * expressions are built on symbols, the symbols are bound afterwards, and the result is compared with C's arithmetic. */
+ * expressions are built on symbols, the symbols are bound afterwards, and the result is compared with C's arithmetic.
+ */
 #include "core/extent.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/thread.h"
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_extents_t *table;
 
@@ -62,25 +63,33 @@ TEST("a name is one symbol, no name is a fresh one") {
 TEST("sums and products have one form") {
   fresh_table();
   tenon_dim_t n = symbol("n"), s = symbol("s"), b = symbol("b");
-  CHECK(same(sub(add(n, n), n), n) && same(sub(n, n), known(0)) && same(add(n, known(0)), n) && same(mul(n, known(1)), n));
+  CHECK(same(sub(add(n, n), n), n) && same(sub(n, n), known(0)) && same(add(n, known(0)), n) &&
+        same(mul(n, known(1)), n));
   CHECK(same(mul(n, known(0)), known(0)) && same(add(n, s), add(s, n)) && same(mul(n, s), mul(s, n)));
   CHECK(same(mul(add(n, s), add(n, s)), add(add(mul(n, n), mul(s, s)), mul(known(2), mul(n, s)))));
   CHECK(same(quotient(mul(mul(b, s), known(12)), known(12)), mul(b, s)));
   CHECK(same(quotient(mul(mul(b, s), known(12)), mul(known(4), b)), mul(known(3), s)));
   CHECK(same(quotient(mul(add(n, known(1)), mul(b, known(12))), add(n, known(1))), mul(known(12), b)));
-  CHECK(prints(add(mul(known(2), s), known(1)), "2*s+1") && prints(sub(known(4), n), "-n+4") && prints(mul(n, s), "n*s"));
+  CHECK(prints(add(mul(known(2), s), known(1)), "2*s+1") && prints(sub(known(4), n), "-n+4") &&
+        prints(mul(n, s), "n*s"));
   CHECK(prints(sub(mul(n, mul(n, s)), mul(known(3), b)), "n*n*s-3*b"));
 }
 
 TEST("numbers give numbers, rounded down as Python does") {
   fresh_table();
   CHECK(same(quotient(known(-7), known(2)), known(-4)) && same(quotient(known(7), known(-2)), known(-4)));
-  CHECK(same(operate(TENON_DIM_CEIL_DIV, known(7), known(2)), known(4)) && same(operate(TENON_DIM_CEIL_DIV, known(-7), known(2)), known(-3)));
-  CHECK(same(operate(TENON_DIM_MOD, known(-7), known(3)), known(2)) && same(operate(TENON_DIM_MOD, known(7), known(-3)), known(-2)));
-  CHECK(same(operate(TENON_DIM_MIN, known(3), known(5)), known(3)) && same(operate(TENON_DIM_MAX, known(3), known(5)), known(5)));
-  CHECK(same(operate(TENON_DIM_BROADCAST, known(1), known(5)), known(5)) && same(operate(TENON_DIM_BROADCAST, known(0), known(1)), known(0)));
-  CHECK(same(operate(TENON_DIM_TEST_EQUAL, known(3), known(5)), known(0)) && same(operate(TENON_DIM_TEST_LESS, known(3), known(5)), known(1)));
-  CHECK(same(operate(TENON_DIM_EQUAL, known(3), known(3)), known(3)) && same(operate(TENON_DIM_BOUND, known(3), known(3)), known(3)));
+  CHECK(same(operate(TENON_DIM_CEIL_DIV, known(7), known(2)), known(4)) &&
+        same(operate(TENON_DIM_CEIL_DIV, known(-7), known(2)), known(-3)));
+  CHECK(same(operate(TENON_DIM_MOD, known(-7), known(3)), known(2)) &&
+        same(operate(TENON_DIM_MOD, known(7), known(-3)), known(-2)));
+  CHECK(same(operate(TENON_DIM_MIN, known(3), known(5)), known(3)) &&
+        same(operate(TENON_DIM_MAX, known(3), known(5)), known(5)));
+  CHECK(same(operate(TENON_DIM_BROADCAST, known(1), known(5)), known(5)) &&
+        same(operate(TENON_DIM_BROADCAST, known(0), known(1)), known(0)));
+  CHECK(same(operate(TENON_DIM_TEST_EQUAL, known(3), known(5)), known(0)) &&
+        same(operate(TENON_DIM_TEST_LESS, known(3), known(5)), known(1)));
+  CHECK(same(operate(TENON_DIM_EQUAL, known(3), known(3)), known(3)) &&
+        same(operate(TENON_DIM_BOUND, known(3), known(3)), known(3)));
 }
 
 TEST("quotients keep what divides, and equal ones are one") {
@@ -92,9 +101,11 @@ TEST("quotients keep what divides, and equal ones are one") {
   CHECK(same(quotient(mul(known(2), n), known(4)), quotient(n, known(2))));
   CHECK(same(quotient(mul(known(12), n), known(8)), add(n, quotient(n, known(2)))));
   CHECK(same(operate(TENON_DIM_MOD, add(mul(known(4), n), known(7)), known(4)), known(3)));
-  CHECK(same(operate(TENON_DIM_MOD, n, known(1)), known(0)) && same(quotient(n, n), known(1)) && same(quotient(known(0), n), known(0)));
+  CHECK(same(operate(TENON_DIM_MOD, n, known(1)), known(0)) && same(quotient(n, n), known(1)) &&
+        same(quotient(known(0), n), known(0)));
   CHECK(prints(quotient(add(n, known(1)), known(2)), "(n+1)/2") && prints(operate(TENON_DIM_MOD, n, known(4)), "n%4"));
-  CHECK(prints(mul(known(3), quotient(n, known(2))), "3*(n/2)") && prints(add(quotient(n, known(2)), known(1)), "(n/2)+1"));
+  CHECK(prints(mul(known(3), quotient(n, known(2))), "3*(n/2)") &&
+        prints(add(quotient(n, known(2)), known(1)), "(n/2)+1"));
   CHECK(prints(operate(TENON_DIM_CEIL_DIV, known(7), n), "ceil(7/n)") && prints(quotient(n, symbol("m")), "n/m"));
 }
 
@@ -103,21 +114,29 @@ TEST("minimum, maximum and tests are decided where ranges tell") {
   tenon_dim_t n = symbol("n"), m = symbol("m"), bound = operate(TENON_DIM_BOUND, known(128), known(2));
   CHECK(same(operate(TENON_DIM_MAX, n, known(0)), n) && same(operate(TENON_DIM_MIN, n, known(-1)), known(-1)));
   CHECK(same(operate(TENON_DIM_MIN, n, add(n, known(1))), n) && same(operate(TENON_DIM_MAX, n, n), n));
-  CHECK(same(operate(TENON_DIM_MIN, bound, known(200)), bound) && same(operate(TENON_DIM_MAX, bound, known(128)), known(128)));
-  CHECK(same(operate(TENON_DIM_TEST_LESS, n, known(0)), known(0)) && same(operate(TENON_DIM_TEST_LESS, n, add(n, known(1))), known(1)));
-  CHECK(same(operate(TENON_DIM_TEST_EQUAL, n, add(n, known(1))), known(0)) && same(operate(TENON_DIM_TEST_EQUAL, n, n), known(1)));
-  CHECK(same(operate(TENON_DIM_TEST_EQUAL, bound, known(1)), known(0)) && !tenon_is_known(operate(TENON_DIM_TEST_EQUAL, bound, known(5))));
+  CHECK(same(operate(TENON_DIM_MIN, bound, known(200)), bound) &&
+        same(operate(TENON_DIM_MAX, bound, known(128)), known(128)));
+  CHECK(same(operate(TENON_DIM_TEST_LESS, n, known(0)), known(0)) &&
+        same(operate(TENON_DIM_TEST_LESS, n, add(n, known(1))), known(1)));
+  CHECK(same(operate(TENON_DIM_TEST_EQUAL, n, add(n, known(1))), known(0)) &&
+        same(operate(TENON_DIM_TEST_EQUAL, n, n), known(1)));
+  CHECK(same(operate(TENON_DIM_TEST_EQUAL, bound, known(1)), known(0)) &&
+        !tenon_is_known(operate(TENON_DIM_TEST_EQUAL, bound, known(5))));
   tenon_dim_t most = operate(TENON_DIM_MAX, n, m);
-  CHECK(same(most, operate(TENON_DIM_MAX, m, n)) && same(operate(TENON_DIM_MAX, most, n), most) && prints(most, "max(n, m)"));
-  CHECK(prints(operate(TENON_DIM_TEST_EQUAL, n, known(3)), "(n==3)") && prints(operate(TENON_DIM_TEST_LESS, n, m), "(n<m)"));
+  CHECK(same(most, operate(TENON_DIM_MAX, m, n)) && same(operate(TENON_DIM_MAX, most, n), most) &&
+        prints(most, "max(n, m)"));
+  CHECK(prints(operate(TENON_DIM_TEST_EQUAL, n, known(3)), "(n==3)") &&
+        prints(operate(TENON_DIM_TEST_LESS, n, m), "(n<m)"));
   CHECK(prints(operate(TENON_DIM_MIN, add(n, known(1)), m), "min(m, n+1)"));
 }
 
 TEST("a bounded extent is new each time and prints its bound") {
   fresh_table();
-  tenon_dim_t n = symbol("n"), a = operate(TENON_DIM_BOUND, known(128), known(0)), b = operate(TENON_DIM_BOUND, known(128), known(0));
+  tenon_dim_t n = symbol("n"), a = operate(TENON_DIM_BOUND, known(128), known(0)),
+              b = operate(TENON_DIM_BOUND, known(128), known(0));
   CHECK(!same(a, b) && prints(a, "?0<=128") && prints(b, "?1<=128") && prints(mul(known(2), a), "2*?0"));
-  CHECK(prints(operate(TENON_DIM_BOUND, known(-1), known(0)), "?2") && prints(operate(TENON_DIM_BOUND, mul(known(2), n), known(0)), "?3<=2*n"));
+  CHECK(prints(operate(TENON_DIM_BOUND, known(-1), known(0)), "?2") &&
+        prints(operate(TENON_DIM_BOUND, mul(known(2), n), known(0)), "?3<=2*n"));
   CHECK_TEXT(refused(TENON_DIM_BOUND, known(3), known(5)), "extents: bound(3, 5) leaves nothing between");
   CHECK_TEXT(refused(TENON_DIM_BOUND, known(-2), known(0)), "extents: bound(-2, 0) has a negative bound");
   CHECK_TEXT(refused(TENON_DIM_EQUAL, a, known(129)), "extents: ?0<=128 = 129 cannot be");
@@ -126,7 +145,8 @@ TEST("a bounded extent is new each time and prints its bound") {
 
 TEST("equalities bind symbols, and all that is made of them follows") {
   fresh_table();
-  tenon_dim_t n = symbol("n"), m = symbol("m"), k = symbol("k"), product = mul(n, add(m, known(1))), half = quotient(n, known(2));
+  tenon_dim_t n = symbol("n"), m = symbol("m"), k = symbol("k"), product = mul(n, add(m, known(1))),
+              half = quotient(n, known(2));
   tenon_dim_t larger = operate(TENON_DIM_MAX, n, m);
   CHECK(same(operate(TENON_DIM_EQUAL, n, m), n) && same(tn_extents_resolve(table, m), n));
   CHECK(same(tn_extents_resolve(table, larger), n) && same(tn_extents_resolve(table, product), add(mul(n, n), n)));
@@ -163,7 +183,8 @@ TEST("a chain of many equalities is followed, in either direction") {
       operate(TENON_DIM_EQUAL, all[k], all[k - 1]);
     }
     operate(TENON_DIM_EQUAL, all[COUNT / 2], known(3));
-    CHECK(same(tn_extents_resolve(table, all[0]), known(3)) && same(tn_extents_resolve(table, all[COUNT - 1]), known(3)));
+    CHECK(same(tn_extents_resolve(table, all[0]), known(3)) &&
+          same(tn_extents_resolve(table, all[COUNT - 1]), known(3)));
     for (int i = 0; i < 200; i++) plus[i] = symbol(NULL);
     for (int i = 1; i < 200; i++) {
       int k = direction ? 200 - i : i;
@@ -178,11 +199,13 @@ TEST("a symbol broadcast with a number is 1 or that number") {
   fresh_table();
   tenon_dim_t n = symbol("n"), m = symbol("m"), bound = operate(TENON_DIM_BOUND, known(9), known(2));
   CHECK(same(operate(TENON_DIM_BROADCAST, n, known(4)), known(4)) && !tenon_is_known(tn_extents_resolve(table, n)));
-  CHECK(same(operate(TENON_DIM_BROADCAST, known(4), n), known(4)) && same(operate(TENON_DIM_BROADCAST, n, known(1)), n));
+  CHECK(same(operate(TENON_DIM_BROADCAST, known(4), n), known(4)) &&
+        same(operate(TENON_DIM_BROADCAST, n, known(1)), n));
   CHECK(same(operate(TENON_DIM_TEST_EQUAL, n, known(5)), known(0)));
   CHECK_TEXT(refused(TENON_DIM_EQUAL, n, known(5)), "extents: n = 5 cannot be");
   CHECK(same(operate(TENON_DIM_BROADCAST, n, known(7)), known(7)) && same(tn_extents_resolve(table, n), known(1)));
-  CHECK(same(operate(TENON_DIM_BROADCAST, bound, known(7)), known(7)) && same(tn_extents_resolve(table, bound), known(7)));
+  CHECK(same(operate(TENON_DIM_BROADCAST, bound, known(7)), known(7)) &&
+        same(tn_extents_resolve(table, bound), known(7)));
   operate(TENON_DIM_BROADCAST, m, known(3));
   tenon_dim_t k = symbol("k");
   operate(TENON_DIM_BROADCAST, k, known(5));
@@ -197,7 +220,8 @@ TEST("contradictions fail and print both sides") {
   fresh_table();
   tenon_dim_t n = symbol("batch");
   CHECK_TEXT(refused(TENON_DIM_EQUAL, known(3), known(4)), "extents: 3 = 4 cannot be");
-  CHECK_TEXT(refused(TENON_DIM_BROADCAST, known(3), known(4)), "extents: broadcast(3, 4) is impossible: extents are equal, or one is 1");
+  CHECK_TEXT(refused(TENON_DIM_BROADCAST, known(3), known(4)),
+             "extents: broadcast(3, 4) is impossible: extents are equal, or one is 1");
   CHECK_TEXT(refused(TENON_DIM_EQUAL, add(n, known(1)), n), "extents: batch+1 = batch cannot be");
   CHECK_TEXT(refused(TENON_DIM_EQUAL, n, known(-3)), "extents: batch = -3 cannot be");
   CHECK_TEXT(refused(TENON_DIM_EQUAL, mul(known(2), n), known(3)), "extents: 2*batch = 3 cannot be");
@@ -207,10 +231,12 @@ TEST("contradictions fail and print both sides") {
   CHECK_TEXT(refused(TENON_DIM_MUL, known(INT64_MAX), known(2)), "extents: (9223372036854775807*2) overflows 64 bits");
   CHECK_TEXT(refused(TENON_DIM_ADD, known(INT64_MAX), known(1)), "overflows 64 bits");
   CHECK_TEXT(refused(TENON_DIM_SUB, known(TENON_DIM_LEAST), known(1)), "overflows 64 bits");
-  CHECK_TEXT(refused(TENON_DIM_MUL, mul(n, known(INT64_MAX)), known(2)), "(9223372036854775807*batch*2) overflows 64 bits");
+  CHECK_TEXT(refused(TENON_DIM_MUL, mul(n, known(INT64_MAX)), known(2)),
+             "(9223372036854775807*batch*2) overflows 64 bits");
   CHECK_TEXT(refused(99, n, n), "no operation on extents has number 99");
   CHECK_TEXT(refused(TENON_DIM_ADD, n, known(INT64_MIN + 1000000)), "is no symbol of this graph");
-  CHECK(prints(known(INT64_MIN + 1000000), "?") && same(tn_extents_resolve(table, known(INT64_MIN + 1000000)), known(INT64_MIN + 1000000)));
+  CHECK(prints(known(INT64_MIN + 1000000), "?") &&
+        same(tn_extents_resolve(table, known(INT64_MIN + 1000000)), known(INT64_MIN + 1000000)));
 }
 
 TEST("expressions too large for a sum stay usable") {
@@ -272,11 +298,14 @@ TEST("symbolic answers are those of plain integers, whenever the symbols become 
     int64_t numbers[ALL];
     int count = SYMBOLS, bound[SYMBOLS] = {0};
     fresh_table();
-    for (int i = 0; i < SYMBOLS; i++) dims[i] = symbol(i & 1 ? NULL : (const char *[]){"a", "b", "c", "d"}[i]), numbers[i] = texts_random(&state) % 7;
+    for (int i = 0; i < SYMBOLS; i++)
+      dims[i] = symbol(i & 1 ? NULL : (const char *[]){"a", "b", "c", "d"}[i]), numbers[i] = texts_random(&state) % 7;
     for (int step = 0; step < STEPS; step++) {
-      static const uint32_t operations[] = {TENON_DIM_ADD, TENON_DIM_SUB, TENON_DIM_MUL,       TENON_DIM_DIV,        TENON_DIM_CEIL_DIV, TENON_DIM_MOD,
-                                            TENON_DIM_MIN, TENON_DIM_MAX, TENON_DIM_BROADCAST, TENON_DIM_TEST_EQUAL, TENON_DIM_TEST_LESS};
-      uint32_t operation = operations[texts_random(&state) % (sizeof operations / sizeof *operations)], i = texts_random(&state) % (uint32_t)count;
+      static const uint32_t operations[] = {
+          TENON_DIM_ADD, TENON_DIM_SUB, TENON_DIM_MUL,       TENON_DIM_DIV,        TENON_DIM_CEIL_DIV, TENON_DIM_MOD,
+          TENON_DIM_MIN, TENON_DIM_MAX, TENON_DIM_BROADCAST, TENON_DIM_TEST_EQUAL, TENON_DIM_TEST_LESS};
+      uint32_t operation = operations[texts_random(&state) % (sizeof operations / sizeof *operations)],
+               i = texts_random(&state) % (uint32_t)count;
       uint32_t k = texts_random(&state) % (uint32_t)count;
       tenon_dim_t right = dims[k];
       int64_t number = numbers[k], result;

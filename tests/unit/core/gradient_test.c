@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_arena_t arena;
 static tn_schema_t schema;
@@ -35,7 +35,8 @@ static void topk(void) {
 
 TEST("a call over gradients, inputs, results, attributes, state, literals and calls is read") {
   topk();
-  CHECK_STATUS(parse("x: back(grad, grad.values, x, indices, k, @state, -1.5, [1, 2], None, core::f.g(index), mode='a', flag=largest); "
+  CHECK_STATUS(parse("x: back(grad, grad.values, x, indices, k, @state, -1.5, [1, 2], None, core::f.g(index), "
+                     "mode='a', flag=largest); "
                      "y: none",
                      &arena),
                TENON_OK);
@@ -70,7 +71,8 @@ TEST("grad is that of the first result that may be a float") {
   operator_is("f(Tensor x) -> Tensor", "x: float; out = bool");
   CHECK_TEXT(refused("x: g(grad)"), "column 6: no result is ever a float, so there is no 'grad'");
   operator_is("f(Tensor grad, Tensor x) -> Tensor", "grad, x: float; out = x");
-  CHECK_TEXT(refused("x, grad: g(grad)"), "column 12: 'grad' is the gradient of the result, but an argument has that name too");
+  CHECK_TEXT(refused("x, grad: g(grad)"),
+             "column 12: 'grad' is the gradient of the result, but an argument has that name too");
   CHECK_STATUS(parse("x, grad: g(grad.out)", &arena), TENON_OK);
 }
 
@@ -82,7 +84,8 @@ TEST("no text is no gradient") {
 
 TEST("inputs that may be floats are all named, and once") {
   topk();
-  CHECK_TEXT(refused("x: g(grad)"), "each input that may be a float needs a rule (a call, none or error); there is none for 'y'");
+  CHECK_TEXT(refused("x: g(grad)"),
+             "each input that may be a float needs a rule (a call, none or error); there is none for 'y'");
   CHECK_TEXT(refused("x: none; y: error; x: none"), "column 20: input 'x' has two gradients");
   CHECK_TEXT(refused("x, y, index: g(grad)"), "column 7: input 'index' is never a float, so it has no gradient");
   CHECK_STATUS(parse("x, y: error; index: none", &arena), TENON_OK);
@@ -94,10 +97,13 @@ TEST("inputs that may be floats are all named, and once") {
 
 TEST("unknown names and wrong forms are refused with their column") {
   topk();
-  CHECK_TEXT(refused("z: g(grad); x, y: none"), "gradient 'z: g(grad); x, y: none': column 1: expected the name of an input, found 'z'");
-  CHECK_TEXT(refused("x: nnoe; y: none"), "column 4: expected a call, none or error, found 'nnoe'; did you mean 'none'?");
-  CHECK_TEXT(refused("x: g(vaules)"), "column 6: expected an input, a result, an attribute, grad, @state, a literal or a call, found 'vaules'; "
-                                      "did you mean 'values'?");
+  CHECK_TEXT(refused("z: g(grad); x, y: none"),
+             "gradient 'z: g(grad); x, y: none': column 1: expected the name of an input, found 'z'");
+  CHECK_TEXT(refused("x: nnoe; y: none"),
+             "column 4: expected a call, none or error, found 'nnoe'; did you mean 'none'?");
+  CHECK_TEXT(refused("x: g(vaules)"),
+             "column 6: expected an input, a result, an attribute, grad, @state, a literal or a call, found 'vaules'; "
+             "did you mean 'values'?");
   CHECK_TEXT(refused("x g(grad)"), "column 3: expected ',' or ':' and a call, none or error, found 'g'");
   CHECK_TEXT(refused("x: g(grad"), "column 10: expected ',' or ')', found the end");
   CHECK_TEXT(refused("x: g(grad,)"), "column 11: expected a literal");

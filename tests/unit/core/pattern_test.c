@@ -7,7 +7,7 @@
 
 #include "base/thread.h"
 #include "core/extent.h"
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_arena_t arena;
 static tn_schema_t schema;
@@ -64,8 +64,12 @@ static void shape(int i, int32_t rank, ...) {
 }
 
 static tenon_status_t apply(const tenon_value_t *attrs) {
-  tenon_infer_t infer = {.size = sizeof infer, .phase = TENON_PHASE_INFER, .host = &host, .attrs = attrs ? attrs : schema.defaults,
-                         .inputs = inputs, .outputs = outputs};
+  tenon_infer_t infer = {.size = sizeof infer,
+                         .phase = TENON_PHASE_INFER,
+                         .host = &host,
+                         .attrs = attrs ? attrs : schema.defaults,
+                         .inputs = inputs,
+                         .outputs = outputs};
   return tn_patterns_apply(&patterns, &schema, &infer);
 }
 
@@ -81,8 +85,10 @@ static int is_shape(const tenon_meta_t *meta, int32_t rank, ...) {
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 
 TEST("rules are read into names, numbers, any extents and leading ones") {
-  open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)", "x: [..., n, 3]; w: [m, _]; out: [..., n, m]; same = x");
-  CHECK(patterns.name_count == 2 && strcmp(patterns.names[0], "n") == 0 && patterns.name_attrs[0] == -1 && patterns.name_attrs[1] == 0);
+  open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)",
+       "x: [..., n, 3]; w: [m, _]; out: [..., n, m]; same = x");
+  CHECK(patterns.name_count == 2 && strcmp(patterns.names[0], "n") == 0 && patterns.name_attrs[0] == -1 &&
+        patterns.name_attrs[1] == 0);
   CHECK(patterns.inputs[0].has_leading && patterns.inputs[0].count == 2 && patterns.inputs[0].extents[1].number == 3);
   CHECK(patterns.inputs[1].extents[1].kind == TN_EXTENT_ANY && !patterns.inputs[1].has_leading);
   CHECK(patterns.outputs[1].is_given && patterns.outputs[1].same_as == 0 && patterns.outputs[0].same_as == -1);
@@ -95,28 +101,38 @@ TEST("rules are read into names, numbers, any extents and leading ones") {
 }
 
 TEST("errors point at the extent") {
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"), "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is that of no input, and "
-                                                               "no int or dim attribute");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"),
+             "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is that of no input, and "
+             "no int or dim attribute");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [batch]; out: [bacth]"), "did you mean 'batch'?");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "y: [n]"), "column 1: expected an input or a result, found 'y'");
   CHECK_TEXT(refused("f(Tensor input) -> Tensor", "inptu: [n]"), "did you mean 'input'?");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; x: [m]"), "column 9: 'x' has two rules");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n, ...]"), "column 8: '...' stands for leading extents: it comes first");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n, ...]"),
+             "column 8: '...' stands for leading extents: it comes first");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [-1]"), "column 5: an extent is at least 0, not -1");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [1.5]"), "column 5: expected an extent (a name, a number, '_') or ']', found '1.5'");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [1.5]"),
+             "column 5: expected an extent (a name, a number, '_') or ']', found '1.5'");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n; out = x"), "column 6: expected ',' or ']', found ';'");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x [n]"), "column 3: expected ',', ':' and extents, or '=' and an input, found '['");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x [n]"),
+             "column 3: expected ',', ':' and extents, or '=' and an input, found '['");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: n"), "column 4: expected '[', found 'n'");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [_]"), "column 15: '_' is any extent: a result's must be known");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [..., n]"), "column 15: no input has leading extents '...' for this result");
-  CHECK_TEXT(refused("f(Tensor x, float a=1) -> Tensor", "x: [n]; out: [a]"), "column 15: attribute 'a' is no int and no dim, so it is no extent");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x = x"), "column 3: 'x' is an input; only results take the shape of an input by '='");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [_]"),
+             "column 15: '_' is any extent: a result's must be known");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [..., n]"),
+             "column 15: no input has leading extents '...' for this result");
+  CHECK_TEXT(refused("f(Tensor x, float a=1) -> Tensor", "x: [n]; out: [a]"),
+             "column 15: attribute 'a' is no int and no dim, so it is no extent");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x = x"),
+             "column 3: 'x' is an input; only results take the shape of an input by '='");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "out = out"), "column 7: expected an input, found 'out'");
-  CHECK_TEXT(refused("f(Tensor? x) -> Tensor", "out = x"), "column 7: input 'x' is optional, so no result can have its shape");
+  CHECK_TEXT(refused("f(Tensor? x) -> Tensor", "out = x"),
+             "column 7: input 'x' is optional, so no result can have its shape");
   CHECK_TEXT(refused("f(Tensor[] x) -> Tensor", "out = x"), "input 'x' is a list");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", ""), "column 1: expected an input or a result, found the end");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n] out = x"), "column 8: expected ';' or the end, found 'out'");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [9999999999999999999]"), "column 5: a number that does not fit 64 bits");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [9999999999999999999]"),
+             "column 5: a number that does not fit 64 bits");
   char *many = texts_repeat("x: [n", ", n", 64, "]");
   CHECK_TEXT(refused("f(Tensor x) -> ()", many), "no tensor has more than 64 extents");
   free(many);
@@ -126,7 +142,8 @@ TEST("sharding has new names in results, and neither '=' nor '...'") {
   tn_patterns_t sharding;
   CHECK_STATUS(tn_schema_parse("f(Tensor x, float s=1) -> Tensor", "lib", &arena, &schema), TENON_OK);
   CHECK_STATUS(tn_patterns_parse("x: [b, s, _]; out: [b, t, _]", true, &schema, &arena, &sharding), TENON_OK);
-  CHECK(sharding.name_count == 3 && sharding.name_attrs[1] == -1 && sharding.outputs[0].extents[2].kind == TN_EXTENT_ANY);
+  CHECK(sharding.name_count == 3 && sharding.name_attrs[1] == -1 &&
+        sharding.outputs[0].extents[2].kind == TN_EXTENT_ANY);
   CHECK_STATUS(tn_patterns_parse("x: [..., s]", true, &schema, &arena, &sharding), TENON_INVALID);
   CHECK_TEXT(tn_error(), "sharding 'x: [..., s]': column 5: sharding states every extent, so there is no '...'");
   CHECK_STATUS(tn_patterns_parse("out = x", true, &schema, &arena, &sharding), TENON_INVALID);
@@ -135,7 +152,8 @@ TEST("sharding has new names in results, and neither '=' nor '...'") {
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
-static const char *const matmul = "mm(Tensor a, Tensor b) -> Tensor", *const matmul_shapes = "a: [..., n, k]; b: [..., k, m]; out: [..., n, m]";
+static const char *const matmul = "mm(Tensor a, Tensor b) -> Tensor",
+                         *const matmul_shapes = "a: [..., n, k]; b: [..., k, m]; out: [..., n, m]";
 
 TEST("leading extents broadcast from the right, named ones agree") {
   open(matmul, matmul_shapes);
@@ -150,17 +168,20 @@ TEST("leading extents broadcast from the right, named ones agree") {
   CHECK(is_shape(&output_metas[0], 3, 0, 2, 4));
   clear(), shape(0, 2, 2, 3), shape(1, 2, 5, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "operator 'lib::mm': input 'b': expected shape [..., k, m] with k = 3, as 'a' has it, found [5, 4]");
+  CHECK_TEXT(tn_error(),
+             "operator 'lib::mm': input 'b': expected shape [..., k, m] with k = 3, as 'a' has it, found [5, 4]");
   clear(), shape(0, 3, 2, 2, 3), shape(1, 3, 5, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'b': leading extent 0 is 5, which does not broadcast with the 2 of the inputs before it");
+  CHECK_TEXT(tn_error(),
+             "input 'b': leading extent 0 is 5, which does not broadcast with the 2 of the inputs before it");
   clear(), shape(0, 1, 3), shape(1, 2, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'a': expected shape [..., n, k], found [3]");
 }
 
 TEST("numbers and attributes are checked, and build results") {
-  open("f(Tensor x, Tensor? w, *, int n=2, dim? d=None) -> (Tensor out, Tensor free)", "x: [n, 3, _]; w: [n, q]; out: [3, d, n]; free: [q]");
+  open("f(Tensor x, Tensor? w, *, int n=2, dim? d=None) -> (Tensor out, Tensor free)",
+       "x: [n, 3, _]; w: [n, q]; out: [3, d, n]; free: [q]");
   tenon_value_t attrs[2] = {{.kind = TENON_KIND_INT, .as.i = 2}, {.kind = TENON_KIND_DIM, .as.dim = {9}}};
   clear(), shape(0, 3, 2, 3, 5), shape(1, 2, 2, 6);
   CHECK_STATUS(apply(attrs), TENON_OK);
@@ -173,7 +194,8 @@ TEST("numbers and attributes are checked, and build results") {
   CHECK_TEXT(tn_error(), "input 'x': expected shape [n, 3, _] with n = 2, as 'n' has it, found [7, 3, 5]");
   clear(), shape(0, 3, 2, 3, 5);
   CHECK_STATUS(apply(attrs), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "operator 'lib::f': extent 'q' of result 'free' is stated by no input or attribute that is given");
+  CHECK_TEXT(tn_error(),
+             "operator 'lib::f': extent 'q' of result 'free' is stated by no input or attribute that is given");
   clear(), shape(0, 3, 2, 3, 5), outputs[1] = NULL;
   CHECK_STATUS(apply(attrs), TENON_OK);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
@@ -276,7 +298,8 @@ TEST("applying costs a few nanoseconds per argument") {
   enum { CALLS = 100000 };
   open(matmul, matmul_shapes);
   clear(), shape(0, 3, 8, 2, 3), shape(1, 2, 3, 4);
-  tenon_infer_t infer = {.size = sizeof infer, .host = &host, .attrs = schema.defaults, .inputs = inputs, .outputs = outputs};
+  tenon_infer_t infer = {
+      .size = sizeof infer, .host = &host, .attrs = schema.defaults, .inputs = inputs, .outputs = outputs};
   for (int round = 0; round < 9; round++) {
     int64_t start = tn_now();
     for (int i = 0; i < CALLS; i++)

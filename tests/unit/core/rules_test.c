@@ -5,7 +5,7 @@
 
 #include "base/cpu.h"
 #include "core/dtype.h"
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_arena_t arena;
 static tn_schema_t schema;
@@ -35,8 +35,12 @@ static tn_loop_words_t loop;
 
 static tenon_status_t where(const char *text, tn_arena_t *to) { return tn_where_parse(text, it(), to, &words); }
 static tenon_status_t reuse(const char *text, tn_arena_t *to) { return tn_reuse_parse(text, it(), to, &reused); }
-static tenon_status_t batch(const char *text, tn_arena_t *to) { return (void)to, tn_batching_parse(text, it(), &batching); }
-static tenon_status_t uses(const char *text, tn_arena_t *to) { return tn_uses_parse(text, "ns", to, &names, &name_count); }
+static tenon_status_t batch(const char *text, tn_arena_t *to) {
+  return (void)to, tn_batching_parse(text, it(), &batching);
+}
+static tenon_status_t uses(const char *text, tn_arena_t *to) {
+  return tn_uses_parse(text, "ns", to, &names, &name_count);
+}
 static tenon_status_t raise(const char *text, tn_arena_t *to) { return tn_upgrade_parse(1, text, to, &upgrade); }
 static tenon_status_t kern(const char *text, tn_arena_t *to) { return tn_kernel_parse(text, to, &kernel); }
 static tenon_status_t loop_of(const char *schema_text, const char *text) {
@@ -47,15 +51,18 @@ static tenon_status_t loop_of(const char *schema_text, const char *text) {
 
 TEST("WHERE gives each input its words") {
   CHECK_STATUS(where("x: known; y, list: deduced strided", &arena), TENON_OK);
-  CHECK(words[0] == TN_INPUT_KNOWN && words[1] == (TN_INPUT_DEDUCED | TN_INPUT_STRIDED) && words[2] == words[1] && words[3] == 0);
+  CHECK(words[0] == TN_INPUT_KNOWN && words[1] == (TN_INPUT_DEDUCED | TN_INPUT_STRIDED) && words[2] == words[1] &&
+        words[3] == 0);
   CHECK_STATUS(where("x: known, strided", &arena), TENON_OK);
   CHECK(words[0] == (TN_INPUT_KNOWN | TN_INPUT_STRIDED));
   CHECK_STATUS(where("", &arena), TENON_OK);
   CHECK(words[0] == 0 && words[3] == 0);
   CHECK_STATUS(where(NULL, &arena), TENON_OK);
-  CHECK_TEXT(refused(where("x: knwon", &arena)), "where 'x: knwon': column 4: expected known, deduced or strided, found 'knwon'; did you mean "
-                                               "'known'?");
-  CHECK_TEXT(refused(where("x known", &arena)), "column 3: expected ',' or ':' and words about the input, found 'known'");
+  CHECK_TEXT(refused(where("x: knwon", &arena)),
+             "where 'x: knwon': column 4: expected known, deduced or strided, found 'knwon'; did you mean "
+             "'known'?");
+  CHECK_TEXT(refused(where("x known", &arena)),
+             "column 3: expected ',' or ':' and words about the input, found 'known'");
   CHECK_TEXT(refused(where("out: known", &arena)), "column 1: expected the name of an input, found 'out'");
   CHECK_TEXT(refused(where("x: known; x: strided", &arena)), "column 11: input 'x' has two rules");
   CHECK_TEXT(refused(where("x: known;", &arena)), "column 10: expected an input, found the end");
@@ -71,7 +78,8 @@ TEST("REUSE gives each result at most one input, each input at most one result")
   CHECK_TEXT(refused(reuse("out: x; indices: x", &arena)), "column 18: 'out' takes the memory of 'x' already");
   CHECK_TEXT(refused(reuse("out: x; out: y", &arena)), "column 9: result 'out' has two rules");
   CHECK_TEXT(refused(reuse("x: out", &arena)), "column 1: expected the name of a result, found 'x'");
-  CHECK_TEXT(refused(reuse("parts: x", &arena)), "column 1: result 'parts' is a list, which has no memory of its own to choose");
+  CHECK_TEXT(refused(reuse("parts: x", &arena)),
+             "column 1: result 'parts' is a list, which has no memory of its own to choose");
   CHECK_TEXT(refused(reuse("same: x", &arena)), "column 1: result 'same' is an alias");
   CHECK_TEXT(refused(reuse("out: list", &arena)), "column 6: input 'list' is a list, whose memory no result can take");
   CHECK_TEXT(refused(reuse("out: w", &arena)), "column 6: input 'w' is marked as an alias");
@@ -89,9 +97,12 @@ TEST("BATCHING names inputs, results and the axes that shift") {
   CHECK_TEXT(refused(batch("", &arena)), "column 1: expected an input, found the end");
   CHECK_TEXT(refused(batch("x, x -> out", &arena)), "column 4: 'x' is there twice");
   CHECK_TEXT(refused(batch("x", &arena)), "column 2: expected ',' or '->' and results");
-  CHECK_TEXT(refused(batch("x -> ou", &arena)), "column 6: expected the name of a result, found 'ou'; did you mean 'out'?");
-  CHECK_TEXT(refused(batch("x -> out; shfit axis", &arena)), "column 11: expected 'shift' and attributes, found 'shfit'; did you mean 'shift'?");
-  CHECK_TEXT(refused(batch("x -> out; shift alpha", &arena)), "column 17: attribute 'alpha' is no int, so it counts no axes");
+  CHECK_TEXT(refused(batch("x -> ou", &arena)),
+             "column 6: expected the name of a result, found 'ou'; did you mean 'out'?");
+  CHECK_TEXT(refused(batch("x -> out; shfit axis", &arena)),
+             "column 11: expected 'shift' and attributes, found 'shfit'; did you mean 'shift'?");
+  CHECK_TEXT(refused(batch("x -> out; shift alpha", &arena)),
+             "column 17: attribute 'alpha' is no int, so it counts no axes");
   CHECK_TEXT(refused(batch("x -> out; shift axis; y", &arena)), "column 21: expected the end, found ';'");
   CHECK_TEXT(refused(batch("none, x -> out", &arena)), "column 1: expected the name of an input, found 'none'");
 }
@@ -119,14 +130,16 @@ TEST("UPGRADE is a list of steps, and a set value keeps its text") {
   CHECK(strcmp(upgrade.steps[3].to, "[1, 2]") == 0);
   CHECK_STATUS(raise("", &arena), TENON_OK);
   CHECK(upgrade.count == 0);
-  CHECK_TEXT(refused(raise("renmae a -> b", &arena)), "upgrade 'renmae a -> b': column 1: expected rename, set or drop, found 'renmae'; did you "
-                                                    "mean 'rename'?");
+  CHECK_TEXT(refused(raise("renmae a -> b", &arena)),
+             "upgrade 'renmae a -> b': column 1: expected rename, set or drop, found 'renmae'; did you "
+             "mean 'rename'?");
   CHECK_TEXT(refused(raise("rename a b", &arena)), "column 10: expected '->' and the new name, found 'b'");
   CHECK_TEXT(refused(raise("rename a ->", &arena)), "column 12: expected the new name, found the end");
   CHECK_TEXT(refused(raise("set a 3", &arena)), "column 7: expected '=' and a value, found '3'");
   CHECK_TEXT(refused(raise("set a = b", &arena)), "column 9: expected a literal");
   CHECK_TEXT(refused(raise("drop", &arena)), "column 5: expected the name of an attribute, found the end");
-  CHECK_TEXT(refused(tn_upgrade_parse(0, "drop a", &arena, &upgrade)), "upgrade from version 0: versions are counted from 1");
+  CHECK_TEXT(refused(tn_upgrade_parse(0, "drop a", &arena, &upgrade)),
+             "upgrade from version 0: versions are counted from 1");
   CHECK_TEXT(refused(tn_upgrade_parse((int64_t)1 << 40, "drop a", &arena, &upgrade)), "versions are counted from 1");
 }
 
@@ -144,30 +157,41 @@ TEST("a kernel's words are its device, instruction set, dtypes and capabilities"
   CHECK_TEXT(refused(kern("cpu strided strided", &arena)), "column 13: 'strided' is there twice");
   CHECK_TEXT(refused(kern("cpu f32 f64", &arena)), "column 9: dtypes are joined by '|', as in f32|f64");
   CHECK_TEXT(refused(kern("cpu f32|", &arena)), "column 9: expected a dtype behind '|', found the end");
-  CHECK_TEXT(refused(kern("cpu stridded", &arena)), "column 5: expected an instruction set, dtypes or a capability, found 'stridded'; did you mean "
-                                                  "'strided'?");
+  CHECK_TEXT(refused(kern("cpu stridded", &arena)),
+             "column 5: expected an instruction set, dtypes or a capability, found 'stridded'; did you mean "
+             "'strided'?");
   CHECK_TEXT(refused(kern("cpu avx521", &arena)), "did you mean 'avx512'?");
-  CHECK_TEXT(refused(kern("cpu, f32", &arena)), "column 4: expected an instruction set, dtypes or a capability, found ','");
+  CHECK_TEXT(refused(kern("cpu, f32", &arena)),
+             "column 4: expected an instruction set, dtypes or a capability, found ','");
 }
 
 TEST("a loop states one dtype for each tensor") {
   CHECK_STATUS(loop_of("f(Tensor a, Tensor b) -> (Tensor, Tensor)", "f32, f32 -> f32, bool; avx512 strided"), TENON_OK);
-  CHECK(loop.isa == tn_cpu_rank("avx512", 6) && loop.flags == TN_KERNEL_STRIDED && tn_dtype_is(loop.dtypes[3], TENON_BOOL));
+  CHECK(loop.isa == tn_cpu_rank("avx512", 6) && loop.flags == TN_KERNEL_STRIDED &&
+        tn_dtype_is(loop.dtypes[3], TENON_BOOL));
   CHECK(tn_dtype_is(loop.dtypes[0], TENON_F32));
   CHECK_STATUS(loop_of("f() -> Tensor", "-> f32"), TENON_OK);
   CHECK_STATUS(loop_of("f(Tensor a) -> ()", "f32 ->"), TENON_OK);
   CHECK_STATUS(loop_of("f(Tensor a) -> Tensor", "f32 -> f32;"), TENON_OK);
-  CHECK_TEXT(refused(loop_of("f(Tensor a, Tensor b) -> Tensor", "f32 -> f32")), "loop 'f32 -> f32': column 5: expected ',' and the dtype of input 'b', "
-                                                                                "found '->'");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32, f32 -> f32")), "column 4: more dtypes than the 1 inputs of the schema");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32, f32")), "column 11: more dtypes than the 1 results of the schema");
+  CHECK_TEXT(refused(loop_of("f(Tensor a, Tensor b) -> Tensor", "f32 -> f32")),
+             "loop 'f32 -> f32': column 5: expected ',' and the dtype of input 'b', "
+             "found '->'");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32, f32 -> f32")),
+             "column 4: more dtypes than the 1 inputs of the schema");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32, f32")),
+             "column 11: more dtypes than the 1 results of the schema");
   CHECK_TEXT(refused(loop_of("f() -> Tensor", "f32 -> f32")), "column 1: more dtypes than the 0 inputs");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 ->")), "column 7: expected the dtype of result 'out', found the end");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "float -> f32")), "column 1: expected the dtype of input 'a', found 'float'");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 ->")),
+             "column 7: expected the dtype of result 'out', found the end");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "float -> f32")),
+             "column 1: expected the dtype of input 'a', found 'float'");
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f23 -> f32")), "did you mean 'f32'?");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32; serial")), "column 13: expected an instruction set or 'strided', found 'serial'");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32 strided")), "column 12: expected ';' and words, or the end, found 'strided'");
-  CHECK_TEXT(refused(loop_of("f(Tensor[] a) -> Tensor", "f32 -> f32")), "column 1: input 'a' is a list, which a loop cannot have");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32; serial")),
+             "column 13: expected an instruction set or 'strided', found 'serial'");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32 strided")),
+             "column 12: expected ';' and words, or the end, found 'strided'");
+  CHECK_TEXT(refused(loop_of("f(Tensor[] a) -> Tensor", "f32 -> f32")),
+             "column 1: input 'a' is a list, which a loop cannot have");
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor[]", "f32 -> f32")), "column 8: result 'out' is a list");
 }
 

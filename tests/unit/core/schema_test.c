@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_arena_t arena;
 
@@ -52,10 +52,11 @@ TEST("a stated namespace and an overload make the full name") {
 }
 
 TEST("every kind of attribute arrives with its kind and its default") {
-  tn_schema_t s = parse("k(bool b=True, int i=-3, dim d=7, float f=1, float e=1e-5, str s='it\\'s \\\\ \\n', dtype t=bf16, "
-                        "scalar n=2, scalar m=2.5, scalar l=False, device where='cpu', tensor? c=None, graph? g, "
-                        "int[] is=[1, 2], int[2] pads=[0, 1], float[] fs=[1, 2.5], str[] ss=['a', ''], dim[] ds=[], "
-                        "int[]? axes=None, float big=inf, float low=-inf, float un=nan) -> ()");
+  tn_schema_t s =
+      parse("k(bool b=True, int i=-3, dim d=7, float f=1, float e=1e-5, str s='it\\'s \\\\ \\n', dtype t=bf16, "
+            "scalar n=2, scalar m=2.5, scalar l=False, device where='cpu', tensor? c=None, graph? g, "
+            "int[] is=[1, 2], int[2] pads=[0, 1], float[] fs=[1, 2.5], str[] ss=['a', ''], dim[] ds=[], "
+            "int[]? axes=None, float big=inf, float low=-inf, float un=nan) -> ()");
   const tenon_value_t *v = s.defaults;
   CHECK(v[0].kind == TENON_KIND_BOOL && v[0].as.i == 1);
   CHECK(v[1].kind == TENON_KIND_INT && v[1].as.i == -3);
@@ -82,11 +83,13 @@ TEST("every kind of attribute arrives with its kind and its default") {
 }
 
 TEST("inputs may be optional, lists, on the host, and lists whose length an attribute states later in the text") {
-  tn_schema_t s = parse("f(Tensor[n] xs, Tensor[3] three, Tensor? @host axes=None, Tensor[]? more=None, *, int axis, int n) "
-                        "-> (Tensor[n] ys, Tensor? mask, Tensor[], Tensor)");
+  tn_schema_t s =
+      parse("f(Tensor[n] xs, Tensor[3] three, Tensor? @host axes=None, Tensor[]? more=None, *, int axis, int n) "
+            "-> (Tensor[n] ys, Tensor? mask, Tensor[], Tensor)");
   CHECK(s.inputs[0].kind == TENON_KIND_TENSORS && s.inputs[0].count_attr == 1 && s.inputs[0].count == -1);
   CHECK(s.inputs[1].kind == TENON_KIND_TENSORS && s.inputs[1].count == 3 && s.inputs[1].count_attr == -1);
-  CHECK(s.inputs[2].kind == TENON_KIND_TENSOR && s.inputs[2].is_optional && s.inputs[2].is_host && s.inputs[2].has_default);
+  CHECK(s.inputs[2].kind == TENON_KIND_TENSOR && s.inputs[2].is_optional && s.inputs[2].is_host &&
+        s.inputs[2].has_default);
   CHECK(s.inputs[3].kind == TENON_KIND_TENSORS && s.inputs[3].is_optional && s.inputs[3].count == -1);
   CHECK(s.needs_attrs && s.attrs[0].is_keyword && s.defaults[0].kind == TENON_KIND_NONE);
   CHECK(s.outputs[0].count_attr == 1 && s.outputs[1].is_optional && !s.outputs[0].is_optional);
@@ -111,8 +114,9 @@ TEST("the operators of the documentation parse") {
 }
 
 TEST("an unknown type is refused with its column and the nearest word") {
-  refuse_as("foo(Tensr x) -> Tensor", "schema 'foo(Tensr x) -> Tensor': column 5: expected a type (Tensor, bool, int, dim, "
-                                   "float, str, dtype, device, scalar, tensor, graph), found 'Tensr'; did you mean 'Tensor'?");
+  refuse_as("foo(Tensr x) -> Tensor",
+            "schema 'foo(Tensr x) -> Tensor': column 5: expected a type (Tensor, bool, int, dim, "
+            "float, str, dtype, device, scalar, tensor, graph), found 'Tensr'; did you mean 'Tensor'?");
   refuse_as("f(Tensor x, flaot a) -> Tensor", "column 13: expected a type");
   refuse_as("f(Tensor x, flaot a) -> Tensor", "did you mean 'float'?");
   refuse_as("f(Tensor x) -> tensor", "column 16: expected a result (Tensor), found 'tensor'; did you mean 'Tensor'?");
@@ -143,7 +147,8 @@ TEST("names are unique in the whole operator, and no literal is one") {
   refuse_as("f(Tensor x) -> (Tensor y, Tensor y)", "column 34: two results have the name 'y'");
   refuse_as("f(Tensor x) -> Tensor x", "column 23: this result has the name 'x', as an input has; give it another");
   refuse_as("f(Tensor out) -> Tensor", "column 18: this result has the name 'out', as an input has");
-  refuse_as("f(Tensor x, int out0=1) -> (Tensor, Tensor)", "column 29: this result has the name 'out0', as an attribute has");
+  refuse_as("f(Tensor x, int out0=1) -> (Tensor, Tensor)",
+            "column 29: this result has the name 'out0', as an attribute has");
   refuse_as("f(Tensor None) -> ()", "column 10: 'None' is a literal, not a name");
   refuse_as("f(float nan) -> ()", "'nan' is a literal");
 }
@@ -155,8 +160,9 @@ TEST("defaults are checked against their type") {
   refuse_as("f(float x='a') -> ()", "column 11: default of 'x': expected float, found 'a'");
   refuse_as("f(int[2] p=[1]) -> ()", "column 12: default of 'p': expected a list of 2 ints, found [1]");
   refuse_as("f(int k=None) -> ()", "expected int, found None");
-  refuse_as("f(str['a', 'bcd'] m='bdc') -> ()", "column 21: default of 'm': expected one of 'a', 'bcd', found 'bdc'; did you mean "
-                                             "'bcd'?");
+  refuse_as("f(str['a', 'bcd'] m='bdc') -> ()",
+            "column 21: default of 'm': expected one of 'a', 'bcd', found 'bdc'; did you mean "
+            "'bcd'?");
   refuse_as("f(dtype t=f33) -> ()", "column 11: expected a literal");
   refuse_as("f(dtype t=f33) -> ()", "did you mean 'f32'?");
   refuse_as("f(tensor t=1) -> ()", "expected tensor, found 1");
@@ -179,11 +185,13 @@ TEST("numbers that overflow are refused, others are read exactly") {
   refuse_as("f(int k=-) -> ()", "found '-', which is no number");
   refuse_as("f(Tensor[-1] xs) -> ()", "column 10: a length is at least 0 and below 2^31, not -1");
   refuse_as("f(Tensor[4294967296] xs) -> ()", "column 10: a length is at least 0");
-  tn_schema_t s = parse("f(int a=9223372036854775807, int b=-9223372036854775808, float c=0.1, float d=2.2250738585072014e-308, "
-                        "float e=123456789012345678, float f=1e-400, float g=.5, float h=5., float i=1.7976931348623157e308, "
-                        "float j=3.141592653589793115997963468544185161590576171875, float k=9007199254740993.0) -> ()");
+  tn_schema_t s =
+      parse("f(int a=9223372036854775807, int b=-9223372036854775808, float c=0.1, float d=2.2250738585072014e-308, "
+            "float e=123456789012345678, float f=1e-400, float g=.5, float h=5., float i=1.7976931348623157e308, "
+            "float j=3.141592653589793115997963468544185161590576171875, float k=9007199254740993.0) -> ()");
   CHECK(s.defaults[0].as.i == INT64_MAX && s.defaults[1].as.i == INT64_MIN);
-  CHECK(s.defaults[2].as.f == 0.1 && s.defaults[3].as.f == 2.2250738585072014e-308 && s.defaults[4].as.f == 123456789012345678.0);
+  CHECK(s.defaults[2].as.f == 0.1 && s.defaults[3].as.f == 2.2250738585072014e-308 &&
+        s.defaults[4].as.f == 123456789012345678.0);
   CHECK(s.defaults[5].as.f == 0 && s.defaults[6].as.f == 0.5 && s.defaults[7].as.f == 5.0);
   CHECK(s.defaults[8].as.f == 1.7976931348623157e308 && s.defaults[9].as.f == 3.141592653589793);
   CHECK(s.defaults[10].as.f == 9007199254740992.0);
@@ -191,7 +199,8 @@ TEST("numbers that overflow are refused, others are read exactly") {
 }
 
 TEST("marks pair up") {
-  refuse_as("f(Tensor(a) x) -> Tensor", "column 10: the mark says that a result is a view of 'x', but no result has it");
+  refuse_as("f(Tensor(a) x) -> Tensor",
+            "column 10: the mark says that a result is a view of 'x', but no result has it");
   refuse_as("f(Tensor x) -> Tensor(a)", "column 23: no input has the mark 'a' of result 'out'");
   refuse_as("f(Tensor(a!) x) -> Tensor(a)", "column 27: result 'out' is marked (a), but input 'x' is marked (a!)");
   refuse_as("f(Tensor(a) x) -> Tensor(a!)", "column 26: result 'out' is marked (a!), but input 'x' is marked (a)");
@@ -209,7 +218,8 @@ TEST("lists, hosts and keyword marks stand where they make sense") {
   refuse_as("f(Tensor x, *, *, int k) -> ()", "column 16: '*' is there twice");
   refuse_as("f(Tensor x, *) -> ()", "column 14: expected ',' and arguments behind '*', found ')'");
   refuse_as("f(int k=1, Tensor x) -> ()", "column 19: 'x' has no default, but 'k' before it has");
-  refuse_as("f(Tensor[m] xs, int n) -> ()", "column 10: a length is a number or an int attribute that is not optional; 'm' is unknown");
+  refuse_as("f(Tensor[m] xs, int n) -> ()",
+            "column 10: a length is a number or an int attribute that is not optional; 'm' is unknown");
   refuse_as("f(Tensor[cuont] xs, int count) -> ()", "did you mean 'count'?");
   refuse_as("f(Tensor[n] xs, float n) -> ()", "'n' is another argument");
   refuse_as("f(Tensor[n] xs, int? n) -> ()", "'n' is another argument");
@@ -230,7 +240,8 @@ TEST("without a namespace the library's name must be one") {
 
 TEST("a name is letters, digits and underscores, not a digit first") {
   CHECK(tn_is_name("a", 1) && tn_is_name("_9Z", 3) && tn_is_name("A_b", 3));
-  CHECK(!tn_is_name("", 0) && !tn_is_name("9a", 2) && !tn_is_name("a-b", 3) && !tn_is_name("a\0b", 3) && !tn_is_name("\xc3\xa9", 2));
+  CHECK(!tn_is_name("", 0) && !tn_is_name("9a", 2) && !tn_is_name("a-b", 3) && !tn_is_name("a\0b", 3) &&
+        !tn_is_name("\xc3\xa9", 2));
 }
 
 TEST("columns count characters, and odd bytes are shown escaped") {
@@ -290,9 +301,10 @@ TEST("64 inputs, attributes or results are taken, the 65th is refused") {
     }
 }
 
-static const char *const everything =
-    "ns::f.all(Tensor(a!) x, Tensor[n] xs, Tensor(b)? @host v=None, *, int n=2, float[] fs=[1, 2.5, inf], str[] ss=['a', 'b'], "
-    "str['u', 'v\\n'] m='u', dtype t=f32, scalar? s=None, dim[2] d=[1, 2]) -> (Tensor(a!), Tensor(b) view, Tensor[n] ys)";
+static const char *const everything = "ns::f.all(Tensor(a!) x, Tensor[n] xs, Tensor(b)? @host v=None, *, int n=2, "
+                                      "float[] fs=[1, 2.5, inf], str[] ss=['a', 'b'], "
+                                      "str['u', 'v\\n'] m='u', dtype t=f32, scalar? s=None, dim[2] d=[1, 2]) -> "
+                                      "(Tensor(a!), Tensor(b) view, Tensor[n] ys)";
 
 TEST("each allocation may fail") { texts_check_memory(everything, parse_any); }
 
@@ -301,9 +313,11 @@ TEST("any bytes are survived") { texts_check_broken(everything, parse_any, 30000
 TEST("a thousand schemas parse in well under five milliseconds") {
   static const char *const texts[] = {
       "gelu(Tensor x, *, str['none', 'tanh'] approximate='none') -> Tensor", "add(Tensor a, Tensor b) -> Tensor",
-      "layer_norm(Tensor x, Tensor? scale, Tensor? bias, *, int axis=-1, float epsilon=1e-5) -> (Tensor out, Tensor? mean)",
-      ("conv(Tensor x, Tensor w, Tensor? bias=None, *, int[] strides=[], int[] pads=[], int[] dilations=[], int group=1, "
-      "str['none', 'relu', 'clip'] activation='none', float alpha=0.0, float beta=0.0) -> Tensor")};
+      "layer_norm(Tensor x, Tensor? scale, Tensor? bias, *, int axis=-1, float epsilon=1e-5) -> (Tensor out, Tensor? "
+      "mean)",
+      ("conv(Tensor x, Tensor w, Tensor? bias=None, *, int[] strides=[], int[] pads=[], int[] dilations=[], int "
+       "group=1, "
+       "str['none', 'relu', 'clip'] activation='none', float alpha=0.0, float beta=0.0) -> Tensor")};
   int64_t best = INT64_MAX;
   for (int round = 0; round < 9; round++) {
     tn_arena_t large = {0};

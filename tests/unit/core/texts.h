@@ -1,5 +1,6 @@
-/* What the tests of the contract's languages share: broken variants of good texts, in blocks of exactly their size so that
- * the address sanitizer sees every step outside, and the failure of each allocation in turn.  The sequence is fixed. */
+/* What the tests of the contract's languages share: broken variants of good texts, in blocks of exactly their size so
+ * that the address sanitizer sees every step outside, and the failure of each allocation in turn.  The sequence is
+ * fixed. */
 #ifndef TENON_TESTS_TEXTS_H
 #define TENON_TESTS_TEXTS_H
 
@@ -9,9 +10,9 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
+#include "check.h"
 #include "core/schema.h"
 #include "core/types.h"
-#include "unit/check.h"
 
 typedef tenon_status_t (*texts_parse_fn)(const char *text, tn_arena_t *arena);
 
@@ -19,9 +20,11 @@ static inline uint32_t texts_random(uint32_t *state) { return (*state = *state *
 
 /* A copy of the text with a few bytes replaced, removed, doubled or swapped for a piece of the language. */
 static inline char *texts_break(const char *text, uint32_t *state) {
-  static const char *const pieces[] = {"(", ")", "[", "]", "->", "::", "...", "'", ",", "=", ";", "!", "?", "@", "*", "|",
-                                       "\\", "-", ".", "\xff", "\x01", "9999999999999999999999", "1e999", "-inf", "_",
-                                       "Tensor", "int", "None", "x", "out", "grad", "f32", "[[[[[[", "((((((", "str['"};
+  static const char *const pieces[] = {
+      "(",      ")",    "[", "]",      "->",  "::",   "...", "'",   ",",    "=",    ";",
+      "!",      "?",    "@", "*",      "|",   "\\",   "-",   ".",   "\xff", "\x01", "9999999999999999999999",
+      "1e999",  "-inf", "_", "Tensor", "int", "None", "x",   "out", "grad", "f32",  "[[[[[[",
+      "((((((", "str['"};
   size_t size = strlen(text), room = size + 64;
   char *copy = calloc(1, room + 1), *exact;
   memcpy(copy, text, size);

@@ -1,11 +1,11 @@
-/* Type rules: what is read, what is refused and where, and what calls are given.  Expected dtypes are read off the rules by
- * hand. */
+/* Type rules: what is read, what is refused and where, and what calls are given.  Expected dtypes are read off the
+ * rules by hand. */
 #include "core/types.h"
 
 #include <string.h>
 
 #include "base/thread.h"
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_arena_t arena;
 static tn_schema_t schema;
@@ -110,12 +110,14 @@ TEST("an absent optional input binds nothing, others of its rule do") {
 TEST("a list means each of its items, of inputs and of results") {
   tenon_meta_t items[2] = {{.dtype = {2, 32, 1}}, {.dtype = {2, 32, 1}}}, made[2] = {{.size = 0}, {.size = 0}};
   tenon_meta_t *item_list[2] = {&items[0], &items[1]}, *made_list[2] = {&made[0], &made[1]};
-  tenon_meta_t list = {.dtype = tenon_dtype(TENON_LIST), .count = 2, .items = item_list}, out = {.count = 2, .items = made_list};
+  tenon_meta_t list = {.dtype = tenon_dtype(TENON_LIST), .count = 2, .items = item_list},
+               out = {.count = 2, .items = made_list};
   tenon_meta_t *ins[1] = {&list}, *outs[1] = {&out};
   tenon_dtype_t dtype;
   open("f(Tensor[] xs) -> Tensor[]", "xs: number; out = xs");
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_OK);
-  CHECK(tn_dtype_is(made[0].dtype, TENON_F32) && tn_dtype_is(made[1].dtype, TENON_F32) && tn_dtype_is(out.dtype, TENON_LIST));
+  CHECK(tn_dtype_is(made[0].dtype, TENON_F32) && tn_dtype_is(made[1].dtype, TENON_F32) &&
+        tn_dtype_is(out.dtype, TENON_LIST));
   CHECK(tn_types_output(&types, &schema, NULL, ins, 0, &dtype) && tn_dtype_is(dtype, TENON_F32));
   items[1].dtype = tenon_dtype(TENON_F64);
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_INVALID);
@@ -152,26 +154,34 @@ TEST("operators without tensors need no rules, others do") {
 TEST("every input and result is named once") {
   refuse("f(Tensor a, Tensor b) -> Tensor", "a: any", "there is none for input 'b', result 'out'");
   refuse("f(Tensor a) -> Tensor", "", "there is none for input 'a', result 'out'");
-  refuse("f(Tensor a) -> Tensor", "a: any; out = a; a: f32", "types 'a: any; out = a; a: f32': column 18: 'a' has two rules");
+  refuse("f(Tensor a) -> Tensor", "a: any; out = a; a: f32",
+         "types 'a: any; out = a; a: f32': column 18: 'a' has two rules");
   refuse("f(Tensor a) -> Tensor", "a, a: any; out = a", "column 4: 'a' has two rules");
   refuse("f(Tensor a) -> Tensor", "out = a", "column 7: 'a' has no rule");
 }
 
 TEST("unknown names are refused with the nearest") {
-  refuse("f(Tensor input) -> Tensor", "inptu, input: any; out = input", "column 1: expected an input or a result, found 'inptu'; did you mean "
-                                                              "'input'?");
-  refuse("f(Tensor x) -> Tensor", "x: flot; out = x", "column 4: expected a dtype or a class of dtypes (any, float, int, ...), found "
-                                                   "'flot'; did you mean 'float'?");
-  refuse("f(Tensor x) -> Tensor", "x: any; out = f23", "column 15: expected an input, a result, a type variable, a dtype");
+  refuse("f(Tensor input) -> Tensor", "inptu, input: any; out = input",
+         "column 1: expected an input or a result, found 'inptu'; did you mean "
+         "'input'?");
+  refuse("f(Tensor x) -> Tensor", "x: flot; out = x",
+         "column 4: expected a dtype or a class of dtypes (any, float, int, ...), found "
+         "'flot'; did you mean 'float'?");
+  refuse("f(Tensor x) -> Tensor", "x: any; out = f23",
+         "column 15: expected an input, a result, a type variable, a dtype");
   refuse("f(Tensor x) -> Tensor", "x: any; out = f23", "did you mean 'f32'?");
-  refuse("f(Tensor x) -> Tensor", "y: any; x = y; oot = x", "column 16: expected an input or a result, found 'oot'; did you mean 'out'?");
+  refuse("f(Tensor x) -> Tensor", "y: any; x = y; oot = x",
+         "column 16: expected an input or a result, found 'oot'; did you mean 'out'?");
   refuse("f(Tensor x, int k) -> Tensor", "x: any; out = k", "column 15: 'k' is an attribute, but not of type dtype");
-  refuse("f(Tensor x, int k) -> Tensor", "x: any; k: any; out = x", "column 9: 'k' is an attribute; only inputs and results have dtypes");
+  refuse("f(Tensor x, int k) -> Tensor", "x: any; k: any; out = x",
+         "column 9: 'k' is an attribute; only inputs and results have dtypes");
 }
 
 TEST("a variable that nothing binds is refused") {
-  refuse("f(Tensor x) -> Tensor", "x: any; T: any; out = T", "column 9: 'T' is no input, and as a type variable no input takes it");
-  refuse("f(Tensor? x) -> Tensor", "x: any; out = x", "column 9: the dtype of 'out' depends on 'x', which only optional inputs state");
+  refuse("f(Tensor x) -> Tensor", "x: any; T: any; out = T",
+         "column 9: 'T' is no input, and as a type variable no input takes it");
+  refuse("f(Tensor? x) -> Tensor", "x: any; out = x",
+         "column 9: the dtype of 'out' depends on 'x', which only optional inputs state");
   refuse("f(Tensor x) -> Tensor", "T: any; T: any; x, out = T", "column 9: type variable 'T' is there twice");
   refuse("f(Tensor x, Tensor y) -> ()", "x = y; y = x", "would take its dtype from itself");
   refuse("f(Tensor x) -> ()", "x = ?", "column 5: 'x' is an input: infer states dtypes of results only");
@@ -179,7 +189,8 @@ TEST("a variable that nothing binds is refused") {
 }
 
 TEST("the form of a rule is checked") {
-  refuse("f(Tensor x) -> Tensor", "x", "column 2: expected ',', ':' and a set of dtypes, or '=' and a source, found the end");
+  refuse("f(Tensor x) -> Tensor", "x",
+         "column 2: expected ',', ':' and a set of dtypes, or '=' and a source, found the end");
   refuse("f(Tensor x) -> Tensor", "x: any;", "column 8: expected the name of an input or a result");
   refuse("f(Tensor x) -> Tensor", "x: f32|; out = x", "column 8: expected a dtype");
   refuse("f(Tensor x) -> Tensor", "x: f32 f64", "column 8: expected ';' or the end, found 'f64'");
@@ -207,7 +218,8 @@ static tenon_status_t parse_any(const char *text, tn_arena_t *to) {
   return tn_types_parse(text, &schema, to, &parsed);
 }
 
-static const char *const some_schema = "f(Tensor a, Tensor[] bs, Tensor? c, *, dtype t=f32) -> (Tensor y, Tensor z, Tensor w)";
+static const char *const some_schema =
+    "f(Tensor a, Tensor[] bs, Tensor? c, *, dtype t=f32) -> (Tensor y, Tensor z, Tensor w)";
 static const char *const some_types = "T: f16|bf16|f32; a = T; bs: number; c: any; y = bs; z = t; w = ?";
 
 TEST("each allocation may fail") {

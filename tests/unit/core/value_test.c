@@ -1,5 +1,5 @@
-/* Attribute values: conversion, texts, comparison, printing.  Expected forms are those of docs/contract.md; numbers are the
- * compiler's. */
+/* Attribute values: conversion, texts, comparison, printing.  Expected forms are those of docs/contract.md; numbers are
+ * the compiler's. */
 #include "core/value.h"
 
 #include <locale.h>
@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "core/lexer.h"
-#include "unit/core/texts.h"
+#include "texts.h"
 
 static tn_arena_t arena;
 static tn_schema_t schema;
 
 static const char *const text_of_schema =
-    "ns::f(Tensor[n] xs, *, bool flag, int n=1, dim extent=2, float alpha=1.0, str word='w', str['up', 'down', 'nearest'] mode='up', "
+    "ns::f(Tensor[n] xs, *, bool flag, int n=1, dim extent=2, float alpha=1.0, str word='w', str['up', 'down', "
+    "'nearest'] mode='up', "
     "dtype type=f32, device where='cpu', tensor? constant=None, graph? body=None, int[] axes=[], int[2] pads=[0, 0], "
     "float[] scales=[], str[] words=[], dim[] shape=[], tensor[] parts, scalar value=0, int? maybe=None) -> Tensor";
 
@@ -55,7 +56,8 @@ static void refuse_text(const char *name, const char *text, const char *message)
 static void check_print(const char *name, const tenon_value_t *value, const char *expected) {
   tn_text_t text = {0};
   tn_value_print(name ? attr(name) : NULL, value, &text);
-  if (!CHECK(strcmp(tn_text_get(&text), expected) == 0)) fprintf(stderr, "  %s, not %s\n", tn_text_get(&text), expected);
+  if (!CHECK(strcmp(tn_text_get(&text), expected) == 0))
+    fprintf(stderr, "  %s, not %s\n", tn_text_get(&text), expected);
   tn_text_clear(&text);
 }
 
@@ -69,7 +71,8 @@ TEST("numbers become the kind of the attribute where nothing is lost") {
   CHECK(convert("alpha", of_int(3)).kind == TENON_KIND_FLOAT && convert("alpha", of_int(3)).as.f == 3.0);
   CHECK(convert("extent", of_int(5)).kind == TENON_KIND_DIM && convert("extent", of_int(5)).as.dim.value == 5);
   CHECK(convert("flag", of_int(1)).kind == TENON_KIND_BOOL);
-  tenon_value_t symbol = {.kind = TENON_KIND_DIM, .as.dim = {INT64_MIN + 3}}, known = {.kind = TENON_KIND_DIM, .as.dim = {9}};
+  tenon_value_t symbol = {.kind = TENON_KIND_DIM, .as.dim = {INT64_MIN + 3}},
+                known = {.kind = TENON_KIND_DIM, .as.dim = {9}};
   CHECK(convert("extent", symbol).as.dim.value == INT64_MIN + 3 && convert("n", known).as.i == 9);
   refuse("n", symbol, "operator 'ns::f': attribute 'n': expected int, found ?: its value is not known here");
   refuse("n", of_float(1.0), "attribute 'n': expected int, found 1.0");
@@ -90,7 +93,8 @@ TEST("None is for optional attributes only") {
 TEST("a choice becomes its index, and a wrong one is answered with the nearest") {
   CHECK(convert("mode", of_text("nearest")).kind == TENON_KIND_CHOICE && convert("mode", of_text("nearest")).as.i == 2);
   CHECK(convert("mode", (tenon_value_t){.kind = TENON_KIND_CHOICE, .as.i = 1}).as.i == 1);
-  refuse("mode", of_text("neerest"), "expected one of 'up', 'down', 'nearest', found 'neerest'; did you mean 'nearest'?");
+  refuse("mode", of_text("neerest"),
+         "expected one of 'up', 'down', 'nearest', found 'neerest'; did you mean 'nearest'?");
   refuse("mode", (tenon_value_t){.kind = TENON_KIND_CHOICE, .as.i = 3}, "found 3");
   refuse("mode", (tenon_value_t){.kind = TENON_KIND_CHOICE, .as.i = -1}, "found -1");
   refuse("mode", of_text(""), "found ''");
@@ -146,7 +150,8 @@ TEST("long lists and texts are shortened in messages") {
 
 TEST("tensors and graphs are borrowed, and never NULL") {
   int64_t shape[2] = {2, 3}, strides[2] = {3, 1};
-  tenon_tensor_t tensor = {.ndim = 2, .dtype = {2, 32, 1}, .shape = shape, .strides = strides}, *pair[2] = {&tensor, &tensor};
+  tenon_tensor_t tensor = {.ndim = 2, .dtype = {2, 32, 1}, .shape = shape, .strides = strides},
+                 *pair[2] = {&tensor, &tensor};
   tenon_value_t value = {.kind = TENON_KIND_TENSOR, .as.tensor = &tensor};
   CHECK(convert("constant", value).as.tensor == &tensor && convert("parts", value).as.tensors[0] == &tensor);
   check_print("constant", &value, "tensor f32[2, 3]");
@@ -159,18 +164,22 @@ TEST("tensors and graphs are borrowed, and never NULL") {
 }
 
 TEST("values are read from text with and without brackets and quotes") {
-  CHECK(read_text("n", " 12 ").as.i == 12 && read_text("alpha", "-1e-3").as.f == -1e-3 && read_text("flag", "True").as.i == 1);
-  CHECK(read_text("axes", "1,2").count == 2 && read_text("axes", "[1, 2]").as.ints[1] == 2 && read_text("axes", "7").as.ints[0] == 7);
+  CHECK(read_text("n", " 12 ").as.i == 12 && read_text("alpha", "-1e-3").as.f == -1e-3 &&
+        read_text("flag", "True").as.i == 1);
+  CHECK(read_text("axes", "1,2").count == 2 && read_text("axes", "[1, 2]").as.ints[1] == 2 &&
+        read_text("axes", "7").as.ints[0] == 7);
   CHECK(read_text("axes", "").count == 0 && read_text("axes", "[]").count == 0);
   CHECK(read_text("mode", "down").as.i == 1 && read_text("mode", "'down'").as.i == 1);
-  CHECK(strcmp(read_text("word", "it's here").as.s, "it's here") == 0 && strcmp(read_text("word", "'a\\'b'").as.s, "a'b") == 0);
+  CHECK(strcmp(read_text("word", "it's here").as.s, "it's here") == 0 &&
+        strcmp(read_text("word", "'a\\'b'").as.s, "a'b") == 0);
   tenon_value_t words = read_text("words", "ab, c d ,'");
   CHECK(words.count == 3 && strcmp(words.as.strs[1].data, "c d") == 0 && words.as.strs[2].size == 1);
   words = read_text("words", "['a,b', 'c']");
   CHECK(words.count == 2 && strcmp(words.as.strs[0].data, "a,b") == 0);
   words = read_text("words", "'a,b', 'c'");
   CHECK(words.count == 2 && strcmp(words.as.strs[0].data, "a,b") == 0);
-  CHECK(strcmp(read_text("word", "'open").as.s, "'open") == 0 && read_text("words", "").count == 0 && read_text("words", "[x]").count == 1);
+  CHECK(strcmp(read_text("word", "'open").as.s, "'open") == 0 && read_text("words", "").count == 0 &&
+        read_text("words", "[x]").count == 1);
   CHECK(tenon_dtype_id(read_text("type", "i8").as.dtype) == TENON_I8 && read_text("where", "cpu").as.device.type == 1);
   CHECK(read_text("maybe", "None").kind == TENON_KIND_NONE && read_text("value", "2").kind == TENON_KIND_INT);
   CHECK(read_text("shape", "2,3").kind == TENON_KIND_DIMS && read_text("scales", "inf, 1").as.floats[1] == 1.0);
@@ -180,7 +189,9 @@ TEST("a text that does not fit is refused with operator, attribute and column") 
   refuse_text("n", "1 2", "operator 'ns::f': attribute 'n': value '1 2': column 3: expected the end, found '2'");
   refuse_text("n", "abc", "column 1: expected a literal");
   refuse_text("flag", "true", "did you mean 'True'?");
-  refuse_text("n", "", "expected a literal (True, False, None, a number, a 'text', a dtype, a [list]), found the end of the text");
+  refuse_text(
+      "n", "",
+      "expected a literal (True, False, None, a number, a 'text', a dtype, a [list]), found the end of the text");
   refuse_text("mode", "upp", "expected one of 'up', 'down', 'nearest', found 'upp'; did you mean 'up'?");
   refuse_text("pads", "1,2,3", "expected a list of 2 ints, found [1, 2, 3]");
   refuse_text("axes", "1;2", "expected ',' or ']', found ';'");
@@ -190,13 +201,31 @@ TEST("a text that does not fit is refused with operator, attribute and column") 
 }
 
 TEST("values print as the schema language writes them, and read back the same") {
-  static const char *const texts[][2] = {
-      {"n", "-12"},           {"flag", "True"},       {"flag", "False"},       {"alpha", "1.0"},       {"alpha", "0.1"},
-      {"alpha", "1e-05"},     {"alpha", "1e+300"},    {"alpha", "inf"},        {"alpha", "-inf"},      {"alpha", "nan"},
-      {"alpha", "-0.0"},      {"alpha", "0.30000000000000004"}, {"mode", "'down'"}, {"type", "bf16"},
-      {"axes", "[1, 2]"},     {"scales", "[1.0, 2.5]"}, {"words", "['a', 'it\\'s']"}, {"word", "'a\\\\b\\nc'"}, {"maybe", "None"},
-      {"where", "'cpu'"},     {"where", "'2:3'"},     {"shape", "[4, 5]"},     {"value", "2.0"},       {"axes", "[]"},
-      {"alpha", "123456789012345680.0"}};
+  static const char *const texts[][2] = {{"n", "-12"},
+                                         {"flag", "True"},
+                                         {"flag", "False"},
+                                         {"alpha", "1.0"},
+                                         {"alpha", "0.1"},
+                                         {"alpha", "1e-05"},
+                                         {"alpha", "1e+300"},
+                                         {"alpha", "inf"},
+                                         {"alpha", "-inf"},
+                                         {"alpha", "nan"},
+                                         {"alpha", "-0.0"},
+                                         {"alpha", "0.30000000000000004"},
+                                         {"mode", "'down'"},
+                                         {"type", "bf16"},
+                                         {"axes", "[1, 2]"},
+                                         {"scales", "[1.0, 2.5]"},
+                                         {"words", "['a', 'it\\'s']"},
+                                         {"word", "'a\\\\b\\nc'"},
+                                         {"maybe", "None"},
+                                         {"where", "'cpu'"},
+                                         {"where", "'2:3'"},
+                                         {"shape", "[4, 5]"},
+                                         {"value", "2.0"},
+                                         {"axes", "[]"},
+                                         {"alpha", "123456789012345680.0"}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     tenon_value_t value = read_text(texts[i][0], texts[i][1]);
     if (i + 1 < sizeof texts / sizeof *texts) check_print(texts[i][0], &value, texts[i][1]);
@@ -265,7 +294,8 @@ TEST("equality looks at every byte that counts") {
   tenon_value_t s = of_text("ab"), t = of_text("ac"), u = of_text("abc");
   CHECK(tn_value_equal(&s, &s) && !tn_value_equal(&s, &t) && !tn_value_equal(&s, &u));
   tenon_string_t p[2] = {{"x", 1}, {"", 0}}, q[2] = {{"x", 1}, {"y", 1}};
-  tenon_value_t v = {.kind = TENON_KIND_STRS, .count = 2, .as.strs = p}, w = {.kind = TENON_KIND_STRS, .count = 2, .as.strs = q};
+  tenon_value_t v = {.kind = TENON_KIND_STRS, .count = 2, .as.strs = p},
+                w = {.kind = TENON_KIND_STRS, .count = 2, .as.strs = q};
   CHECK(tn_value_equal(&v, &v) && !tn_value_equal(&v, &w));
   tenon_value_t none = {0}, empty = {.kind = TENON_KIND_INTS};
   CHECK(tn_value_equal(&none, &none) && !tn_value_equal(&none, &empty) && tn_value_equal(&empty, &empty));
@@ -279,7 +309,8 @@ TEST("a copy shares nothing with the original but tensors") {
   char word[] = "ab";
   tenon_string_t strs[1] = {{word, 2}};
   int64_t ints[2] = {1, 2};
-  tenon_value_t list = {.kind = TENON_KIND_STRS, .count = 1, .as.strs = strs}, numbers = {.kind = TENON_KIND_INTS, .count = 2, .as.ints = ints};
+  tenon_value_t list = {.kind = TENON_KIND_STRS, .count = 1, .as.strs = strs},
+                numbers = {.kind = TENON_KIND_INTS, .count = 2, .as.ints = ints};
   tenon_value_t copy = {0}, text = of_text(word);
   CHECK(tn_value_copy(&list, &arena, &copy));
   word[0] = 'z';
@@ -291,7 +322,8 @@ TEST("a copy shares nothing with the original but tensors") {
 }
 
 TEST("kinds have names") {
-  CHECK(strcmp(tn_kind_name(TENON_KIND_FLOATS), "list of floats") == 0 && strcmp(tn_kind_name(TENON_KIND_INT), "int") == 0);
+  CHECK(strcmp(tn_kind_name(TENON_KIND_FLOATS), "list of floats") == 0 &&
+        strcmp(tn_kind_name(TENON_KIND_INT), "int") == 0);
   CHECK(strcmp(tn_kind_name(1000), "unknown kind") == 0);
 }
 
@@ -302,7 +334,8 @@ static tenon_status_t parse_tried(const char *text, tn_arena_t *to) {
 }
 
 TEST("each allocation may fail while a value is read") {
-  static const char *const texts[][2] = {{"words", "['a', 'b']"}, {"words", "a, b"}, {"word", "'a'"}, {"axes", "1, 2"}, {"scales", "[1, 2.5]"}};
+  static const char *const texts[][2] = {
+      {"words", "['a', 'b']"}, {"words", "a, b"}, {"word", "'a'"}, {"axes", "1, 2"}, {"scales", "[1, 2.5]"}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     attr(tried = texts[i][0]);
     texts_check_memory(texts[i][1], parse_tried);
@@ -310,7 +343,8 @@ TEST("each allocation may fail while a value is read") {
 }
 
 TEST("any text is survived as a value") {
-  static const char *const texts[][2] = {{"words", "['a', 'b\\n']"}, {"mode", "'up'"}, {"axes", "[1, -2, 3]"}, {"alpha", "1.5e-3"}, {"where", "'2:1'"}};
+  static const char *const texts[][2] = {
+      {"words", "['a', 'b\\n']"}, {"mode", "'up'"}, {"axes", "[1, -2, 3]"}, {"alpha", "1.5e-3"}, {"where", "'2:1'"}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     attr(tried = texts[i][0]);
     texts_check_broken(texts[i][1], parse_tried, 5000);
