@@ -4,7 +4,7 @@
 #include "axes.h"
 #include "dense.h"
 #include "gemm.h"
-#include <math.h>
+#include "simd/math.h"
 #include <string.h>
 
 enum { SCALE, CAUSAL, SOFTCAP, Q_HEADS, KV_HEADS, QK_MODE }; /* attributes */
@@ -30,7 +30,7 @@ typedef struct attention_t {
 
 /* ---- rows of scores --------------------------------------------------------------------------------------------- */
 
-#define ROW(T, suffix, exp_, tanh_)                                                                                    \
+#define ROW(T, suffix)                                                                                                 \
   static void keep_##suffix(const attention_t *at, int64_t mode, const T *row, int64_t b, int64_t h, int64_t i) {      \
     if (!at->qk.data || at->mode != mode) return;                                                                      \
     T *to = (T *)at->qk.data + b * at->qk.strides[0] + h * at->qk.strides[1] + i * at->qk.strides[2];                  \
@@ -42,7 +42,7 @@ typedef struct attention_t {
     for (int64_t j = 0; j < count; j++) row[j] *= scale;                                                               \
     keep_##suffix(at, QK_RAW, row, b, h, i);                                                                           \
     if (cap > 0)                                                                                                       \
-      for (int64_t j = 0; j < count; j++) row[j] = cap * tanh_(row[j] / cap);                                          \
+      for (int64_t j = 0; j < count; j++) row[j] = cap * TANH(row[j] / cap);                                           \
     keep_##suffix(at, QK_CAPPED, row, b, h, i);                                                                        \
     if (at->causal && at->past + i + 1 < live) live = at->past + i + 1;                                                \
     if (at->nonpad && at->nonpad[b] < live) live = at->nonpad[b] < 0 ? 0 : at->nonpad[b];                              \
@@ -59,13 +59,13 @@ typedef struct attention_t {
     keep_##suffix(at, QK_MASKED, row, b, h, i);                                                                        \
     T most = -(T)INFINITY, sum = 0;                                                                                    \
     for (int64_t j = 0; j < live; j++) most = row[j] > most || row[j] != row[j] ? row[j] : most;                       \
-    for (int64_t j = 0; j < live; j++) sum += row[j] = exp_(row[j] - most);                                            \
+    for (int64_t j = 0; j < live; j++) sum += row[j] = EXP(row[j] - most);                                             \
     for (int64_t j = 0; j < live; j++) row[j] /= sum;                                                                  \
     for (int64_t j = live; j < count; j++) row[j] = live ? 0 : (T)NAN;                                                 \
     keep_##suffix(at, QK_SOFTMAX, row, b, h, i);                                                                       \
   }
-ROW(float, f32, expf, tanhf)
-ROW(double, f64, exp, tanh)
+ROW(float, f32)
+ROW(double, f64)
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 

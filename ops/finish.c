@@ -1,7 +1,7 @@
 /* The epilogue of products, row by row through a small buffer, so that any strides of c are the same loop.
  * Called from tiles on several threads.  Invariant: one formula for each activation, out of FINISH_ACTIVATIONS. */
 #include "finish.h"
-#include <tgmath.h>
+#include "simd/math.h"
 
 enum { SPAN = 256 };
 

@@ -1,6 +1,6 @@
-/* Random numbers: dropout, uniform, normal, bernoulli.  Each says in infer how many 32-bit numbers it draws; number i is
- * tenon_random(seed, offset + i), and which element uses which is stated below.
- * Invariant: a result depends on seed, offset and its position only, not on how the work was split or fused. */
+/* Random numbers: dropout, uniform, normal, bernoulli.  Each says in infer how many 32-bit numbers it draws; number i
+ * is tenon_random(seed, offset + i), and which element uses which is stated below.  Invariant: a result depends on
+ * seed, offset and its position only, not on how the work was split or fused. */
 #include "axes.h"
 #include "number.h"
 #include <math.h>
@@ -140,9 +140,9 @@ typedef struct fill_t {
 
 static tenon_status_t fill_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
-  int wide = tenon_dtype_id(out->dtype) == TENON_F64, is_float = out->dtype.code == (uint8_t)TENON_F32 && out->dtype.bits >= 16;
+  uint32_t dtype = tenon_dtype_id(out->dtype);
   ints_t shape;
-  if (!is_float && tenon_dtype_id(out->dtype) != TENON_BF16)
+  if (dtype != TENON_F16 && dtype != TENON_BF16 && dtype != TENON_F32 && dtype != TENON_F64)
     return tenon_fail(infer, TENON_INVALID, "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
   TENON_TRY(ints_read(infer, 0, &shape));
   if (!shape.known) return out_unknown(infer, out, shape.count);
@@ -157,7 +157,7 @@ static tenon_status_t fill_infer(tenon_infer_t *infer) {
                         shape.at[i].value);
   }
   infer->draws = dim_add(infer, dims_product(infer, out->dims, 0, out->ndim), tenon_extent(1)); /* a pair at the end */
-  if (wide) infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
+  if (dtype == TENON_F64) infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
   return TENON_OK;
 }
 

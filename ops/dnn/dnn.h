@@ -74,6 +74,27 @@ int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_m
 void *dnn_pack(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md);
 void dnn_free(void *memory);
 
+/* ---- constant matrices ------------------------------------------------------------------------------------------ */
+
+typedef struct dnn_weights_t { /* b of c = a b, [k, n], in oneDNN's own layout */
+  dnn_cache_t cache;
+  int64_t k, n;
+  dnnl_memory_desc_t md;
+  void *data; /* NULL: nothing was packed */
+} dnn_weights_t;
+
+/* Packs a matrix with these strides for products of about `m` rows.  0: there is no memory, or oneDNN has nothing good.
+ */
+int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, const void *data, int64_t row,
+                     int64_t column);
+void dnn_weights_clear(dnn_weights_t *weights);
+/* Describes c = a b + bias with attributes, and sees to it that the job has b as that wants it.  NULL: failed. */
+dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job_t *job, const_dnnl_memory_desc_t a,
+                                           const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t c,
+                                           const_dnnl_primitive_attr_t attributes);
+/* out [m, n] = x [m, k] b, both dense. */
+tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, void *x, int64_t m, void *out);
+
 /* ---- channels-last memory of [N, C, spatial...] -------------------------------------------------------------------
  */
 

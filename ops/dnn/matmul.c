@@ -15,11 +15,9 @@ enum {
 };
 
 typedef struct plan_t {
-  dnn_cache_t cache;
-  tenon_tensor_t b; /* as the plan knows it: the packed weights, row-major to whoever asks */
+  dnn_weights_t weights;
+  tenon_tensor_t b; /* their shape, to whoever asks */
   int64_t shape[2], strides[2];
-  dnnl_memory_desc_t packed_md;
-  void *packed;
 } plan_t;
 
 /* What one call wants of oneDNN. */
@@ -62,47 +60,36 @@ static int bias_is_row(const matmul_t *p) {
 
 /* Tries one variant.  1: the job has its primitive. */
 static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
-  int fused = !(variant & UNFUSED), packed = want->plan != 0;
+  int fused = !(variant & UNFUSED), with_bias = fused && p->bias.data;
   int32_t rank = p->rank ? 4 : 2;
-  int64_t bias_dims[4] = {1, 1, 1, p->n}, bias_strides[4] = {p->n, p->n, p->n, 1}, b_dims[2] = {p->k, p->n};
+  int64_t bias_dims[4] = {1, 1, 1, p->n}, bias_strides[4] = {p->n, p->n, p->n, 1};
   dnnl_primitive_desc_t desc = 0;
   dnnl_primitive_attr_t attributes = 0;
-  dnnl_memory_desc_t bias = 0, b = 0, a = matrix_md(p, &p->a, p->m, p->k, rank);
-  dnnl_memory_desc_t c = matrix_md(p, &p->c, p->m, p->n, rank);
-  b = packed ? dnn_any(2, b_dims) : matrix_md(p, &p->b, p->k, p->n, rank);
-  if (fused && p->bias.data) bias = dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank);
-  int good = a && b && c && (bias || !fused || !p->bias.data) &&
+  dnnl_memory_desc_t a = matrix_md(p, &p->a, p->m, p->k, rank), c = matrix_md(p, &p->c, p->m, p->n, rank);
+  dnnl_memory_desc_t b = want->plan ? 0 : matrix_md(p, &p->b, p->k, p->n, rank);
+  dnnl_memory_desc_t bias = with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
+  int good = a && c && (b || want->plan) && (bias || !with_bias) &&
              dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none, want->finish.alpha,
-                            want->finish.beta) &&
-             dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) == dnnl_success;
-  if (good && dnn_is_reference(desc) && !packed) good = 0;
-  if (good && packed && !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), want->plan->packed_md)) {
-    /* these extents like another packing: a copy for them, or, without memory for it, the plan's */
-    dnnl_memory_desc_t other = 0;
-    good = dnnl_memory_desc_clone(&other, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success;
-    if (good) job->weights = dnn_pack(want->plan->packed_md, want->plan->packed, other);
-    if (!job->weights) {
-      dnnl_primitive_desc_destroy(desc), desc = 0;
-      good = dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, want->plan->packed_md, bias, c, attributes) ==
-             dnnl_success;
-    }
-    if (other) dnnl_memory_desc_destroy(other);
+                            want->finish.beta);
+  if (good && want->plan) {
+    desc = dnn_weights_describe(&want->plan->weights, job, a, bias, c, attributes);
+  } else if (good) {
+    good = dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) == dnnl_success;
+    if (good && dnn_is_reference(desc)) dnnl_primitive_desc_destroy(desc), desc = 0;
   }
-  if (good) {
+  if (good && desc) {
     job->variant = variant;
     dnn_job_arg(job, DNNL_ARG_SRC, a);
     dnn_job_arg(job, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
     dnn_job_arg(job, DNNL_ARG_DST, c);
     if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
     good = dnn_job_finish(job, desc);
-  } else if (desc) {
-    dnnl_primitive_desc_destroy(desc);
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
   dnnl_memory_desc_t mds[4] = {a, b, bias, c};
   for (int i = 0; i < 4; i++)
     if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  return good;
+  return good && job->primitive;
 }
 
 static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
@@ -147,7 +134,7 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
   if (variant & DENSE_B && !plan) t[1] = core_dense(call, t[1], t[1]->dtype);
   if (variant & DENSE_C) t[3] = core_place_dense(call, t[3], t[3]->dtype);
   if (!t[0] || !t[1] || !t[3]) return TENON_MEMORY;
-  void *weights = job->weights ? job->weights : plan ? plan->packed : t[1]->data;
+  void *weights = job->weights ? job->weights : plan ? plan->weights.data : t[1]->data;
   void *data[4] = {t[0]->data, weights, t[3]->data, t[2] ? t[2]->data : 0};
   TENON_TRY(dnn_run(call, job, data));
   if (variant & UNFUSED) {
@@ -161,7 +148,7 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
 
 static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
-  dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
+  dnn_cache_t *cache = plan ? &plan->weights.cache : &dnn_eager;
   tenon_tensor_t **t = want->tensors, *out = call->outputs[0];
   dnn_key_t key;
   if (tenon_count(out) == 0) return TENON_OK;
@@ -218,9 +205,7 @@ static tenon_status_t dnn_gemm(tenon_call_t *call) {
 static void plan_release(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
   if (!plan) return;
-  dnn_cache_clear(&plan->cache);
-  if (plan->packed_md) dnnl_memory_desc_destroy(plan->packed_md);
-  dnn_free(plan->packed);
+  dnn_weights_clear(&plan->weights);
   free(plan);
 }
 
@@ -240,22 +225,8 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
   plan->b = *b, plan->b.data = 0, plan->b.shape = plan->shape, plan->b.strides = plan->strides;
   for (int i = 0; i < 2; i++) plan->shape[i] = b->shape[i];
   plan->strides[0] = b->shape[1], plan->strides[1] = 1;
-  int64_t a_dims[2] = {m, k}, a_strides[2] = {k, 1}, b_dims[2] = {k, n}, c_dims[2] = {m, n}, c_strides[2] = {n, 1};
-  int64_t b_strides[2] = {b->strides[transpose_b ? 1 : 0], b->strides[transpose_b ? 0 : 1]};
-  dnnl_memory_desc_t a_md = dnn_strided(2, a_dims, a_strides), c_md = dnn_strided(2, c_dims, c_strides);
-  dnnl_memory_desc_t any = dnn_any(2, b_dims), given = dnn_strided(2, b_dims, b_strides);
-  dnnl_primitive_desc_t desc = 0;
-  int good = a_md && c_md && any && given &&
-             dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a_md, any, 0, c_md, 0) == dnnl_success &&
-             !dnn_is_reference(desc) &&
-             dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success;
-  if (good) plan->packed = dnn_pack(given, b->data, plan->packed_md);
-  dnnl_memory_desc_t mds[4] = {a_md, c_md, any, given};
-  for (int i = 0; i < 4; i++)
-    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  if (desc) dnnl_primitive_desc_destroy(desc);
-  if (!plan->packed) { /* the call does without */
-    plan_release(plan);
+  if (!dnn_weights_pack(&plan->weights, m, k, n, b->data, b->strides[transpose_b], b->strides[!transpose_b])) {
+    plan_release(plan); /* the call does without */
     return TENON_OK;
   }
   node->plan = plan;

@@ -3,6 +3,7 @@
  * Invariant: a gradient takes x (or, for relu, the result) and nothing that forward would have to keep besides. */
 #include "pointwise.h"
 
+/* clang-format off */
 #define HELPERS(dtype, T, U, ...)                                                                                      \
   /* tanh(softplus(x)): with n = e^x (e^x + 2), n / (n + 2); beyond 20, where n may overflow, 1 */                     \
   static inline T gate_##dtype(T x) {                                                                                  \
@@ -18,7 +19,6 @@ FLOATS(HELPERS, 0)
 #define SLOPE(x) TN_GENERIC(x, slope_f32, slope_f64)(x)
 #define UNIT(x) ((x) < 0 ? (T)0 : (x) > 1 ? (T)1 : (x))
 
-/* clang-format off */
 /* X(operator, attributes, set-up, expression, doc, gradient) */
 #define ACTIVATIONS(X)                                                                                                 \
   X(softplus, "", NO_SETUP, LOG1P_UNIT(EXP(-ABS(x))) + (x > 0 ? x : 0), "log(1 + e^x)",                                \
@@ -72,8 +72,6 @@ FLOATS(HELPERS, 0)
     "dy where x is above alpha, else 0")                                                                               \
   X(shrink_backward, ", *, float lambd=0.5", ", lambd=lambd", ATTR(lambd, 0), ((x < -lambd) | (x > lambd)) ? dy : 0,   \
     "dy where x is beyond lambd, else 0")
-/* clang-format on */
-
 #define DEFINE_ONE(dtype, T, U, name, setup, expression) LOOP1(name##_##dtype, T, T, x, ISA_LIST setup, expression)
 #define DEFINE(name, attributes, setup, expression, doc, gradient) FLOATS(DEFINE_ONE, name, (setup), expression)
 ACTIVATIONS(DEFINE)
@@ -126,7 +124,6 @@ FLOATS(DEFINE_GELU, 0)
 #define ITEM_PRELU(dtype, T, U, expression) ITEM2(dtype, T, U, prelu)
 #define APPROXIMATE ", *, str['none', 'tanh'] approximate='none'"
 
-/* clang-format off */
 FAMILY(core_activation,
   OPERATOR(relu, "(Tensor x) -> Tensor",
     FACTS("x, but at least 0", "x: number; out = x", "x: core::relu_backward(grad, out)"), NUMBERS(ITEM1, relu))

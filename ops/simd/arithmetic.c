@@ -27,9 +27,6 @@
     "a, b: core::max_backward(grad, a, b)")
 /* clang-format on */
 
-#define WRAPPING(W)                                                                                                    \
-  typedef W U;                                                                                                         \
-  (void)sizeof(U);
 #define DEFINE_ONE(dtype, T, W, name, expression) LOOP1(name##_##dtype, T, T, x, WRAPPING(W), expression)
 #define DEFINE_TWO(dtype, T, W, name, expression) LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
 #define DEFINE_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                            \
@@ -68,11 +65,13 @@ NUMBERS(DEFINE_MOD, mod)
 
 /* ---- gradients of min and max: to the one chosen, halves where both are ------------------------------------------ */
 
+/* clang-format off */
 #define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                                         \
   LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;, a sign b ? (T)0 : share,                 \
             b sign a ? (T)0 : share)
 FLOATS(DEFINE_CHOSEN, min_backward, >)
 FLOATS(DEFINE_CHOSEN, max_backward, <)
+/* clang-format on */
 
 /* ---- known integers ---------------------------------------------------------------------------------------------- */
 
@@ -134,22 +133,25 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
 
 #define INFER(name, operation)                                                                                         \
   static tenon_status_t name##_infer(tenon_infer_t *infer) { return propagate(infer, TENON_DIM_##operation); }
+/* clang-format off */
 INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) INFER(max, MAX) INFER(mod, MOD)
+/* clang-format on */
 #endif
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
+/* clang-format off */
 #define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                              \
   OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: number; out = x", gradient), NUMBERS(ITEM1, name))
 #define BINARY_FACTS(name, doc, gradient)                                                                              \
-  (TENON_DOC(doc "."), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer), TENON_GRADIENT(gradient))
+  (TENON_DOC(doc "."), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer),                     \
+   TENON_GRADIENT(gradient))
 #define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                             \
   OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", BINARY_FACTS(name, doc, gradient), NUMBERS(ITEM2, name))
 #define ITEM_CHOSEN(name, doc)                                                                                         \
   OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                                        \
            FACTS(doc, "dy, a, b: float; da, db = a", "dy, a, b: error"), FLOATS(ITEM_BOTH, name))
 
-/* clang-format off */
 FAMILY(core_arithmetic,
   UNARY(ITEM_UNARY)
   BINARY(ITEM_BINARY)

@@ -22,15 +22,14 @@ static inline int same_text(tenon_string_t a, tenon_string_t b) {
 #define DEFINE_ORDER(name, sign, doc) NUMBERS(DEFINE_ONE, name, sign)
 #define DEFINE_EQUALITY(name, sign, doc)                                                                               \
   NUMBERS(DEFINE_ONE, name, sign)                                                                                      \
-  LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, (a != 0)sign(b != 0))                                  \
+  LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, (a != 0) sign(b != 0))                                 \
   LOOP2(name##_string, uint8_t, tenon_string_t, a, tenon_string_t, b, NO_SETUP, same_text(a, b) sign 1)
 EQUALITIES(DEFINE_EQUALITY)
 ORDERS(DEFINE_ORDER)
 
 #define DEFINE_CLASSES(dtype, T, U, ...)                                                                               \
   LOOP1(is_nan_##dtype, uint8_t, T, x, NO_SETUP, x != x)                                                               \
-  LOOP1(is_inf_##dtype, uint8_t, T, x,                                                                                 \
-        const T negative = (T)(loop->attrs[0].as.i ? -INFINITY : NAN);                                                 \
+  LOOP1(is_inf_##dtype, uint8_t, T, x, const T negative = (T)(loop->attrs[0].as.i ? -INFINITY : NAN);                  \
         const T positive = (T)(loop->attrs[1].as.i ? INFINITY : NAN);, (x == negative) | (x == positive))
 FLOATS(DEFINE_CLASSES, 0)
 

@@ -1,5 +1,5 @@
-/* cast, cast_like and bit_cast.  A block of elements is loaded into one of four wide forms, converted to the form that the
- * target is stored from, and stored; common pairs have a loop of their own.  Blocks go to the host's threads.
+/* cast, cast_like and bit_cast.  A block of elements is loaded into one of four wide forms, converted to the form that
+ * the target is stored from, and stored; common pairs have a loop of their own.  Blocks go to the host's threads.
  * Floats become integers by rounding towards zero.  NaN becomes 0, and what is out of range the nearest i32, i64 or u64
  * (negative numbers wrap around in u64); u32 keeps the low bits of i64, narrower integers those of i32.  Integers that
  * are too large keep their low bits.  Invariant: a block begins at a whole byte, and a float is rounded only once. */
@@ -17,8 +17,8 @@ typedef union block_t {
   double real[BLOCK];
 } block_t;
 
-/* Forms that elements are loaded in, then those that they are only stored from. */
-enum { WHOLE, NATURAL, SINGLE, REAL, LOADED, WORD = LOADED /* i32 */, TRUTH, ODD /* single, see f32_odd */, TEXT, FORMS };
+/* Forms that elements are loaded in, then those that they are only stored from: WORD is an i32, ODD see f32_odd. */
+enum { WHOLE, NATURAL, SINGLE, REAL, LOADED, WORD = LOADED, TRUTH, ODD, TEXT, FORMS };
 
 typedef struct kind_t kind_t;
 typedef struct job_t {
@@ -138,8 +138,7 @@ static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, 
                                             : core_number_of_text(x[i], &block->real[i]);
     if (!is_number)
       return tenon_fail(job->call, TENON_INVALID,
-                        "element %lld of x is the text \"%.*s\", which is no number; a number is written like 12, -3.5, "
-                        "1e-5, INF or NaN",
+                        "element %lld of x is the text \"%.*s\", which is no number; write it like 12, -3.5, 1e-5, INF",
                         (long long)(begin + i), (int)(x[i].size < 60 ? x[i].size : 60), x[i].size ? x[i].data : "");
   }
   return TENON_OK;
@@ -237,7 +236,8 @@ static const kind_t kinds[] = {
   NARROW(F8E3M4), NARROW(F8E4M3), NARROW(F8E4M3B11FNUZ), NARROW(F8E4M3FN), NARROW(F8E4M3FNUZ), NARROW(F8E5M2),
   NARROW(F8E5M2FNUZ), NARROW(F4E2M1)
 };
-#define FIXED_SIZE "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1"
+#define FIXED_SIZE                                                                                                     \
+  "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1"
 #define CASTABLE FIXED_SIZE "|string"
 
 /* Pairs with a loop of their own: X(from, type, to, type, expression); it gives what the forms would. */
@@ -306,7 +306,7 @@ static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t beg
 
 static void copy(tenon_tensor_t *out, const tenon_tensor_t *x) {
   int64_t count = tenon_count(x);
-  if (count > 0) memcpy(out->data, x->data, ((size_t)count * x->dtype.bits + 7) / 8);
+  if (count > 0) memcpy(out->data, x->data, ((size_t)count * x->dtype.bits * x->dtype.lanes + 7) / 8);
 }
 
 static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
@@ -318,14 +318,14 @@ static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
     return tenon_fail(call, TENON_INVALID, "a cast between these dtypes does not exist; see `tenon show core::cast`");
   if (job.from == job.to && job.to->stored != TEXT) return copy(out, x), TENON_OK;
   job.count = tenon_count(x), job.saturate = saturate, job.rounding = rounding, job.loaded = job.from->loaded;
-  if (job.from->stored == TEXT)
-    job.loaded = job.to->stored == SINGLE                                                                 ? SINGLE
-                 : job.to->stored == WORD || job.to->stored == WHOLE || job.to->stored == NATURAL ? WHOLE
-                                                                                                          : REAL;
+  if (job.from->stored == TEXT && job.to->stored == SINGLE) job.loaded = SINGLE;
+  if (job.from->stored == TEXT && (job.to->stored == WORD || job.to->stored == WHOLE || job.to->stored == NATURAL))
+    job.loaded = WHOLE;
   for (size_t i = 0; i < sizeof directs / sizeof *directs; i++)
     if (directs[i].from == job.from->dtype && directs[i].to == job.to->dtype) job.direct = directs[i].run;
   blocks = (job.count + BLOCK - 1) / BLOCK;
-  return blocks <= GRAIN ? run_blocks(call, &job, 0, blocks) : call->host->parallel(call, blocks, GRAIN, run_blocks, &job);
+  return blocks <= GRAIN ? run_blocks(call, &job, 0, blocks)
+                         : call->host->parallel(call, blocks, GRAIN, run_blocks, &job);
 }
 
 static tenon_status_t cast_run(tenon_call_t *call) { return run(call, call->attrs[1].as.i != 0, call->attrs[2].as.i); }

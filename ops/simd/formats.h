@@ -1,8 +1,8 @@
-/* Floats of 16 bits and less: to f32, and back with rounding to nearest, ties to even.  conversion.c calls this in loops.
- * A code is the sign above exponent and mantissa, whatever their widths; a format says where its largest number ends and
- * what lies beyond.  Without branches, so that loops become vectors.  Invariant: a finite code survives the way to f32
- * and back.  Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; for
- * `fnuz` Noune et al., "8-bit numerical formats for deep neural networks" (2022). */
+/* Floats of 16 bits and less: to f32, and back by rounding to nearest, ties to even.  conversion.c calls this in loops,
+ * which become vectors, as there are no branches.  A code is the sign above exponent and mantissa, whatever their
+ * widths. Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; for the
+ * kinds `fnuz` Noune et al., "8-bit numerical formats for deep neural networks" (2022). Invariant: a code that is no
+ * NaN survives the way to f32 and back. */
 #ifndef TENON_OPS_FORMATS_H
 #define TENON_OPS_FORMATS_H
 
@@ -71,8 +71,8 @@ TN_INLINE float e8m0_decode(uint32_t code) {
   return tn_float32(code == 0 ? 0x400000 : code == 255 ? 0x7fc00000 : code << 23);
 }
 enum { ROUND_UP, ROUND_DOWN, ROUND_NEAREST }; /* as in the schema of cast */
-/* Of the magnitude of x.  1.5 times a power of two is nearest to the next.  What is out of range is the end of the range
- * with `saturate`, else NaN, zero too. */
+/* Of the magnitude of x.  1.5 times a power of two is nearest to the next.  What is out of range, zero too, becomes the
+ * end of the range with `saturate`, else NaN. */
 TN_INLINE uint32_t e8m0_encode(float x, int saturate, int64_t rounding) {
   uint32_t a = tn_bits32(x) & 0x7fffffff, code = a >> 23, fraction = a & 0x7fffff;
   fraction = code ? fraction : fraction << 1 & 0x7fffff;

@@ -1,6 +1,6 @@
 /* Each file of this folder is compiled once plainly, which defines its operators, and once for each instruction set of
- * the machine with TENON_SIMD naming that set, which adds the same kernels, better compiled, to the operators that exist
- * by then.  These macros let a file say everything once.  Invariant: the plain build comes first in the library's list.
+ * the machine with TENON_SIMD naming that set, which adds the same kernels, better compiled, to those operators.  These
+ * macros let a file say everything once.  Invariant: the plain build comes first in the library's list.
  *
  *   OPERATOR(add, "(Tensor a, Tensor b) -> Tensor", (TENON_DOC("..."), TENON_TRAITS(...)), LOOP("f32, f32 -> f32", f))
  *   FAMILY(core_arithmetic, OPERATOR(...) OPERATOR(...))

@@ -1,4 +1,4 @@
-/* Logic on bools, and on the bits of integers.  A bool is true if its byte is not 0; a shift by the width of the integer
+/* Logic on bools, and on the bits of integers.  A bool is true if its byte is not 0.  A shift by the integer's width
  * or more, or by a negative number, gives 0.  Invariant: a bool that is written is 0 or 1. */
 #include "pointwise.h"
 
@@ -18,11 +18,7 @@
 /* clang-format on */
 
 #define WIDTH (8 * sizeof(T))
-#define WRAPPING(W)                                                                                                    \
-  typedef W U;                                                                                                         \
-  (void)sizeof(U);
-#define DEFINE_LOGICAL(name, expression, doc)                                                                          \
-  LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, expression)
+#define DEFINE_LOGICAL(name, expression, doc) LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, expression)
 #define DEFINE_TWO(dtype, T, W, name, expression) LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
 #define DEFINE_ONE(dtype, T, W, name) LOOP1(name##_##dtype, T, T, x, NO_SETUP, ~x)
 #define DEFINE_BITWISE(name, expression, doc) INTS(DEFINE_TWO, name, expression)

@@ -3,9 +3,10 @@
  * Invariant: only IEEE operations in a fixed order (the build forbids contraction), so that a result is the same, bit
  * for bit, with every instruction set, in a vector or alone.
  *
- * Coefficients are ours: minimax fits by Sollya's fpminimax(f, degree, [|SG...|] or [|D...|], range, floating, absolute)
- * with f and the range as named beside them.  Rounding by a magic number and splitting ln 2 are as in Cody and Waite,
- * "Software Manual for the Elementary Functions" (1980); two-step scaling and log1p's correction as in FreeBSD's msun. */
+ * Coefficients are ours: minimax fits by Sollya 8, fpminimax(f, degree, [|SG...|], range, floating, absolute), with
+ * [|D...|] for double; f and the range are named beside them.  Rounding by a magic number and splitting ln 2 are as in
+ * Cody and Waite, "Software Manual for the Elementary Functions" (1980), two-step scaling and the correction of log1p
+ * as in FreeBSD's msun. */
 #ifndef TENON_OPS_MATH_H
 #define TENON_OPS_MATH_H
 
@@ -103,7 +104,8 @@ TN_INLINE float tn_expm1f(float x) {
 TN_INLINE float tn_logf(float x) {
   int tiny = x < 0x1p-126f;
   float normal = tiny ? x * 0x1p23f : x, e, f, p, r;
-  uint32_t u = tn_bits32(normal) - 0x3f3504f3; /* of the root of 1/2: the mantissa is to lie between that and twice it */
+  /* less the root of 1/2, as bits: the mantissa is to lie between that and twice it */
+  uint32_t u = tn_bits32(normal) - 0x3f3504f3;
   e = (float)((int32_t)((u + 0x3f800000) >> 23) - (tiny ? 150 : 127));
   f = tn_float32((u & 0x7fffff) + 0x3f3504f3) - 1;
   /* (log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1]; error 2^-27 of log(1 + f) */
@@ -164,8 +166,8 @@ TN_INLINE double tn_turn(double x, uint64_t *q) {
 }
 TN_INLINE double tn_sine(double r) { /* (sin(r)/r - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-35 */
   double z = r * r;
-  double p = -0x1.555555545c8dep-3 + z * (0x1.11110deb44788p-7 + z * (-0x1.a013a20e13e7ap-13 + z * 0x1.6dbc30fc5613ep-19));
-  return r + r * z * p;
+  double p = 0x1.11110deb44788p-7 + z * (-0x1.a013a20e13e7ap-13 + z * 0x1.6dbc30fc5613ep-19);
+  return r + r * z * (-0x1.555555545c8dep-3 + z * p);
 }
 TN_INLINE double tn_cosine(double r) { /* (cos(r) - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-31 */
   double z = r * r;
@@ -200,8 +202,9 @@ TN_INLINE float tn_tanf(float x) {
 /* x to the power of y where y is an integer of parity `odd` or, if not `whole`, no integer.  1 ulp. */
 TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   double a = (double)fabsf(x), s, l, t, m, r, z;
-  uint64_t u = tn_bits64(a) + 0x00095f619980c433; /* 1 minus the root of 1/2, as bits: the mantissa between that and twice */
-  /* log2(a): the exponent, made a double by bits; then log2((1+s)/(1-s)) / s, a polynomial of s^2 on [0, 0.0296]; 2^-37 */
+  uint64_t u = tn_bits64(a) + 0x00095f619980c433; /* as in tn_logf: 1 less the root of 1/2, as bits */
+  /* log2(a): the exponent, made a double by its bits, and of the mantissa (1 + s) / (1 - s) s times log2 of that by s,
+   * a polynomial of s^2 on [0, 0.0296]; error 2^-37 */
   l = tn_float64((u >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
   m = tn_float64((u & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
   s = (m - 1) / (m + 1), z = s * s;

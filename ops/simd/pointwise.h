@@ -71,8 +71,13 @@
   }
 #define NO_SETUP
 #define ATTR(name, index) const T name = (T)loop->attrs[index].as.f;
-/* Gradients of one operand x: rows X(operator, ", *, attributes", ", name=name" of each, set-up, expression of dy and x,
- * doc). */
+/* In expressions of integers: U is the unsigned type W, in which nothing overflows. */
+#define WRAPPING(W)                                                                                                    \
+  typedef W U;                                                                                                         \
+  (void)sizeof(U);
+
+/* Gradients of one operand x, as rows X(operator, ", *, attributes", ", name=name" of each, set-up, expression, doc),
+ * where the expression is of dy and x. */
 #define DERIVATIVE(name) "dy times the derivative of " name " at x"
 #define DEFINE_BACKWARD_(dtype, T, U, name, setup, expression)                                                         \
   LOOP2(name##_##dtype, T, T, dy, T, x, ISA_LIST setup, expression)

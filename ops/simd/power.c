@@ -1,7 +1,7 @@
-/* Powers: any base that ONNX allows to the power of any number; the result has the dtype of the base.  Whole exponents of
- * integers wrap around; negative ones give 0 but for the bases 1 and -1.  A real exponent of an integer is computed in
- * double and rounded towards zero.  Invariant: a result does not depend on the exponents beside it, although runs of
- * squares, cubes and square roots have loops of their own. */
+/* Powers: any base that ONNX allows to the power of any number; the result has the dtype of the base.  Integers wrap
+ * around; to a negative power they are 0, but for 1 and -1; to a real power they are computed in double and rounded
+ * towards zero.  Invariant: a result does not depend on the exponents beside it, although runs of squares, cubes and
+ * square roots have loops of their own. */
 #include "pointwise.h"
 
 static inline double real_power(double x, double y) { return y == 2 ? x * x : y == 3 ? x * x * x : pow(x, y); }
@@ -29,7 +29,6 @@ static inline uint64_t integer_power(int64_t base, uint64_t exponent, int negati
   LOOP2(pow_f64_##dtype, double, double, a, E, b, NO_SETUP, real_power(a, (double)b))
 #define DEFINE_FLOAT(dtype, E, U, ...)                                                                                 \
   LOOP2(pow_f32_##dtype, float, float, a, E, b, NO_SETUP, tn_power(a, (double)b, 1, (int)(b & 1)))
-/* clang-format on */
 #define DEFINE_INT(base, T)                                                                                            \
   SIGNED(DEFINE_INT_OF_SIGNED, base, T)                                                                                \
   UNSIGNED(DEFINE_INT_OF_UNSIGNED, base, T)                                                                            \
@@ -41,9 +40,11 @@ INTS(DEFINE_FLOAT, 0)
 LOOP2(pow_f32_f64, float, float, a, double, b, NO_SETUP, real_power((double)a, b))
 
 LOOP2(power_any, float, float, a, float, b, NO_SETUP, tn_powf(a, b))
-LOOP2(power_two, float, float, a, float, b, NO_SETUP, ((void)b, a *a))
+LOOP2(power_two, float, float, a, float, b, NO_SETUP, ((void)b, a * a))
 LOOP2(power_three, float, float, a, float, b, NO_SETUP, ((void)b, (double)a * a * a))
 LOOP2(power_half, float, float, a, float, b, NO_SETUP, ((void)b, tn_rootf(a)))
+/* clang-format on */
+
 static tenon_status_t pow_f32_f32(const tenon_loop_t *loop) {
   const int64_t count = loop->count;
   const float *b = (const float *)loop->data[1];
@@ -57,6 +58,7 @@ static tenon_status_t pow_f32_f32(const tenon_loop_t *loop) {
                        : power_any(loop);
 }
 
+/* clang-format off */
 /* 0 to the power of b has no logarithm, but does not change with b >= 0 either. */
 #define POWER(x, y) TN_GENERIC(x, tn_powf, real_power)(x, y)
 #define DEFINE_BACKWARD_OF(dtype, E, U, base, T)                                                                       \
@@ -69,6 +71,7 @@ FLOATS(DEFINE_BACKWARD_OF, f32, float)
 FLOATS(DEFINE_BACKWARD_OF, f64, double)
 INTS(DEFINE_BACKWARD_OF_INT, f32, float)
 INTS(DEFINE_BACKWARD_OF_INT, f64, double)
+/* clang-format on */
 
 #define ITEM(dtype, T, U, base) LOOP(#base ", " #dtype " -> " #base, pow_##base##_##dtype)
 #define ITEM_BACKWARD_OF(dtype, T, U, base)                                                                            \

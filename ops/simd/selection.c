@@ -87,8 +87,7 @@ static tenon_status_t where_string(tenon_call_t *call) {
     return TENON_OK;                                                                                                   \
   }
 FLOATS(DEFINE_WHERE_BACKWARD, 0)
-#define ITEM_WHERE_BACKWARD(dtype, T, U, ...)                                                                          \
-  LOOP(#dtype ", bool -> " #dtype ", " #dtype, where_backward_##dtype)
+#define ITEM_WHERE_BACKWARD(dtype, T, U, ...) LOOP(#dtype ", bool -> " #dtype ", " #dtype, where_backward_##dtype)
 
 /* ---- clip -------------------------------------------------------------------------------------------------------- */
 

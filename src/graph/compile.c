@@ -121,6 +121,11 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_fold(e->graph));
     TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_simplify(e->graph));
+    TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_fuse(e->graph));
+    TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_infer(e->graph));
   }
   return make_steps(e);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The main job, against values of sentence-transformers: tests/data/minilm_reference.json.
 
-Runs build/tenon on the models that examples/02_search/make_model.py writes, and the program itself.  What is not there yet
-is made, except for the program.  Options: --build DIR (build); the others go to unittest.
+Runs build/tenon on the models that examples/02_search/make_model.py writes, and the program itself.  What is not there
+yet is made, except for the program.  Options: --build DIR (build); the others go to unittest.
 """
 import json
 import pathlib

@@ -25,10 +25,10 @@ static inline int check_report(int ok, const char *file, int line, const char *w
   return 0;
 }
 
-static inline int check_status(int found, int expected, const char *(*message)(void), const char *file, int line,
+static inline int check_status(int found, int expected, const char *message, const char *file, int line,
                                const char *what) {
   char text[1200];
-  snprintf(text, sizeof text, "status %d instead of %d; last message: %s", found, expected, message());
+  snprintf(text, sizeof text, "status %d instead of %d; last message: %s", found, expected, message);
   return check_report(found == expected, file, line, what, text);
 }
 
@@ -40,7 +40,10 @@ static inline int check_text(const char *actual, const char *part, const char *f
 
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
 #define CHECK_STATUS(expression, code)                                                                                 \
-  check_status((expression), (code), CHECK_MESSAGE, __FILE__, __LINE__, #expression)
+  do {                                                                                                                 \
+    int check_found_ = (expression); /* before its message is read */                                                  \
+    check_status(check_found_, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression);                              \
+  } while (0)
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
 #define SKIP(why)                                                                                                      \
   do {                                                                                                                 \

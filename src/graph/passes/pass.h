@@ -9,6 +9,10 @@
 tenon_status_t tn_pass_infer(tenon_graph_t *graph);
 /* Computes pure nodes whose inputs are constants. */
 tenon_status_t tn_pass_fold(tenon_graph_t *graph);
+/* Nodes that do nothing go; padding moves into convolutions; written-out gelu and silu become one node. */
+tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
+/* Bias, residual and activation become part of the matmul or convolution before them. */
+tenon_status_t tn_pass_fuse(tenon_graph_t *graph);
 /* Removes pure nodes that nobody uses, and identities. */
 tenon_status_t tn_pass_sweep(tenon_graph_t *graph);
 

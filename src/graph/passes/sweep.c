@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/status.h"
 #include "graph/passes/pass.h"
 
 static bool is_identity(const tenon_graph_t *graph, const tn_node_t *node) {
@@ -9,29 +10,33 @@ static bool is_identity(const tenon_graph_t *graph, const tn_node_t *node) {
          graph->edges[node->operands[0].edges[0]].dtype.bits != 0;
 }
 
-static void redirect(tenon_graph_t *graph, tenon_edge_t from, tenon_edge_t to) {
+/* Readers of an identity's result read its input: one walk, in which `stands_for` says what each edge has become. */
+static tenon_status_t pass_by(tenon_graph_t *graph) {
+  tenon_edge_t *stands_for = tn_allocate((graph->edge_count + 1) * sizeof *stands_for);
+  if (!stands_for) return tn_no_memory("a rewrite", graph->edge_count * sizeof *stands_for);
+  for (size_t i = 0; i < graph->edge_count; i++) stands_for[i] = (tenon_edge_t)i;
   for (size_t n = 0; n < graph->node_count; n++) {
-    const tn_node_t *node = &graph->nodes[n];
+    tn_node_t *node = &graph->nodes[n];
     for (uint32_t i = 0; node->op && i < node->op->input_count; i++)
-      for (int32_t k = 0; k < node->operands[i].count; k++)
-        if (node->operands[i].edges[k] == from) ((tenon_edge_t *)(uintptr_t)node->operands[i].edges)[k] = to;
+      for (int32_t k = 0; k < node->operands[i].count; k++) {
+        tenon_edge_t *edge = (tenon_edge_t *)(uintptr_t)&node->operands[i].edges[k];
+        *edge = stands_for[*edge];
+      }
+    if (!node->op || !is_identity(graph, node)) continue;
+    stands_for[node->outputs[0]] = node->operands[0].edges[0];
+    node->op = NULL;
   }
-  for (size_t i = 0; i < graph->output_count; i++)
-    if (graph->outputs[i] == from) graph->outputs[i] = to;
+  for (size_t i = 0; i < graph->output_count; i++) graph->outputs[i] = stands_for[graph->outputs[i]];
+  tn_release_memory(stands_for);
+  return TENON_OK;
 }
 
 static bool is_pure(const tenon_op_t *op) { return (op->traits & TENON_PURE) || op->traits & TENON_RANDOM; }
 
 tenon_status_t tn_pass_sweep(tenon_graph_t *graph) {
-  for (size_t i = 0; i < graph->node_count; i++) {
-    tn_node_t *node = &graph->nodes[i];
-    if (!node->op || !is_identity(graph, node)) continue;
-    redirect(graph, node->outputs[0], node->operands[0].edges[0]);
-    node->op = NULL;
-  }
+  TN_TRY(pass_by(graph));
   int32_t *uses;
-  tenon_status_t status = tn_graph_uses(graph, &uses);
-  if (status != TENON_OK) return status;
+  TN_TRY(tn_graph_uses(graph, &uses));
   for (size_t i = graph->node_count; i-- > 0;) { /* backwards: users go before what they used */
     tn_node_t *node = &graph->nodes[i];
     if (!node->op || !is_pure(node->op)) continue;

@@ -4,6 +4,9 @@
 #include "import/onnx/lower.h"
 
 #define WINDOW "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad{NOTSET: explicit}"
+#define RECURRENT                                                                                                      \
+  "direction=direction, activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta, "  \
+  "clip=clip, layout=layout"
 #define POOL "kernel=kernel_shape, " WINDOW ", ceil_mode=ceil_mode"
 
 /* clang-format off */
@@ -22,6 +25,11 @@ static const tn_rule_t rules[] = {
   {"GlobalAveragePool(x) = global_average_pool(x)", 1, NULL},
   {"GlobalMaxPool(x) = global_max_pool(x)", 1, NULL},
   {"GlobalLpPool(x) = global_lp_pool(x, p=p?2)", 1, NULL},
+  {"RNN(x, w, r, b?, lens?, h?, -hidden_size, -output_sequence) = rnn(x, w, r, b, lens, h, " RECURRENT ")", 1, NULL},
+  {"GRU(x, w, r, b?, lens?, h?, -hidden_size, -output_sequence) = "
+   "gru(x, w, r, b, lens, h, linear_before_reset=linear_before_reset, " RECURRENT ")", 1, NULL},
+  {"LSTM(x, w, r, b?, lens?, h?, c?, p?, -hidden_size, -output_sequence) = "
+   "lstm(x, w, r, b, lens, h, c, p, input_forget=input_forget, " RECURRENT ")", 1, NULL},
   {"Attention(q, k, v, mask?, past_key?, past_value?, nonpad?, -softmax_precision) = "
    "attention(q, k, v, mask, past_key, past_value, nonpad, scale=scale, is_causal=is_causal, softcap=softcap?0.0, "
    "q_num_heads=q_num_heads?0, kv_num_heads=kv_num_heads?0, qk_matmul_output_mode=qk_matmul_output_mode?0)", 23, NULL},

@@ -159,6 +159,23 @@ case("initialisers", model([h.make_node("Add", ["x", "w"], ["a"]), h.make_node("
      [numpy_helper.from_array(np.array([1, 2, 3], np.float32), "w"), numpy_helper.from_array(np.zeros(9), "unused")],
      sparse_initializer=[sparse]), {"x": x23}, [np.float32(x23 + [1, 2, 3] + [[0, 5, 0], [0, 0, 7]]), np.array([1, 2, 3], np.float32)])
 
+# operators of a custom domain, which tests/unit/import/custom_test.c defines
+def custom(name, nodes, inputs, outputs):
+    write(name, model(nodes, inputs, outputs, opsets=[h.make_opsetid("com.acme", 1)]))
+
+
+acme = lambda type, i, o, **kw: h.make_node(type, i, o, name=type.lower(), domain="com.acme", **kw)
+custom("custom/scale.onnx", [acme("Scale", ["x"], ["y"], factor=2, offsets=[1, 2], mode="up", to=1, table=numpy_helper.from_array(np.array([5.0], np.float32)))], [f23("x")], [f23("y")])
+custom("custom/lists.onnx", [acme("Parts", ["x", "x", "x"], ["y", "z"])], [f23("x")], [f23("y"), f23("z")])
+custom("custom/body.onnx", [acme("Twice", ["x"], ["y"], body=h.make_graph([h.make_node("Add", ["a", "a"], ["b"])], "body", [f23("a")], [f23("b")]))], [f23("x")], [f23("y")])
+custom("custom/body_captures.onnx", [acme("Twice", ["x"], ["y"], body=h.make_graph([h.make_node("Add", ["a", "x"], ["b"])], "body", [f23("a")], [f23("b")]))], [f23("x")], [f23("y")])
+custom("custom/attribute.onnx", [acme("Scale", ["x"], ["y"], factr=2.0)], [f23("x")], [f23("y")])
+custom("custom/type.onnx", [acme("Scale", ["x"], ["y"], factor="2")], [f23("x")], [f23("y")])
+custom("custom/choice.onnx", [acme("Scale", ["x"], ["y"], factor=2.0, mode="sideways")], [f23("x")], [f23("y")])
+custom("custom/required.onnx", [acme("Scale", ["x"], ["y"])], [f23("x")], [f23("y")])
+custom("custom/inputs.onnx", [acme("Scale", ["x", "x"], ["y"], factor=2.0)], [f23("x")], [f23("y")])
+custom("custom/name.onnx", [acme("Scael", ["x"], ["y"])], [f23("x")], [f23("y")])
+
 # ---- weights in another file, and models that must be refused ----
 def external(name, **entries):
     t = T(name="w", data_type=T.FLOAT, dims=[3], data_location=T.EXTERNAL)

@@ -1,6 +1,6 @@
 /* The f32 functions of ops/simd/math.h stay within the bounds that they state, against libm's functions of double.
- * Run without arguments over every 509th float, with a step as argument over others (1: all, minutes).  Exit status 0 if
- * all hold.  Invariant: the reference is never code of ours; a double result is exact to far less than an ulp of f32. */
+ * Runs over every 509th float, or with an argument over every so many (1: all of them, minutes).  Exit status 0 if all
+ * hold.  Invariant: the reference is libm's; its double results are exact to far less than an ulp of f32. */
 #include "../../../ops/simd/math.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ static const struct check_t {
   float (*f)(float);
   double (*reference)(double);
   double low, high, bound;
+  /* clang-format off */
 } checks[] = {
     {"exp", tn_expf, exp, -INFINITY, INFINITY, 1},
     {"expm1", tn_expm1f, expm1, -INFINITY, INFINITY, 2},
@@ -40,6 +41,7 @@ static const struct check_t {
     {"ceil", tn_ceilf, ceil, -INFINITY, INFINITY, 0},
     {"trunc", tn_truncf, trunc, -INFINITY, INFINITY, 0},
 };
+/* clang-format on */
 
 static int report(const char *name, double worst, double bound, const char *where) {
   printf("%-20s %8.3f ulp of %g allowed%s%s\n", name, worst, bound, worst > bound ? ", exceeded at " : "", where);
@@ -55,14 +57,15 @@ static int check_one(const struct check_t *c, uint64_t step) {
     double d;
     if (!isnan(x) && ((double)x < c->low || (double)x > c->high)) continue;
     d = ulps(c->f(x), c->reference((double)x));
-    if (d > worst) worst = d, d > c->bound ? snprintf(where, sizeof where, "%a (0x%08x)", (double)x, (unsigned)bits) : 0;
+    if (d > worst && d > c->bound) snprintf(where, sizeof where, "%a (0x%08x)", (double)x, (unsigned)bits);
+    worst = d > worst ? d : worst;
   }
   return report(c->name, worst, c->bound, where);
 }
 
 /* Bases and exponents of every size and sign, and all pairs of special ones. */
 static int check_power(uint64_t step) {
-  static const float special[] = {0.0f, 0.5f, 1.0f, 2.0f, 3.0f, 1.5f, 0x1p24f, 0x1.fffffep23f, 0x1p-149f, INFINITY, NAN};
+  static const float special[] = {0, 0.5f, 1, 2, 3, 1.5f, 0x1p24f, 0x1.fffffep23f, 0x1p-149f, INFINITY, NAN};
   enum { COUNT = 2 * sizeof special / sizeof *special };
   double worst = 0;
   char where[64] = "";
@@ -82,8 +85,8 @@ static int check_power(uint64_t step) {
       if ((i & 7) == 0) y = tn_rintf(y);
     }
     d = ulps(tn_powf(x, y), pow((double)x, (double)y));
-    if (d > worst)
-      worst = d, d > 1 ? snprintf(where, sizeof where, "%a to the power of %a", (double)x, (double)y) : 0;
+    if (d > worst && d > 1) snprintf(where, sizeof where, "%a to the power of %a", (double)x, (double)y);
+    worst = d > worst ? d : worst;
   }
   return report("pow", worst, 1, where);
 }

@@ -1,0 +1,50 @@
+/* One step of a recurrent layer for one row of the batch, once its products are there.
+ * Called by recurrent.c for f32 and f64.  Invariant: nothing but the row's own gates and state is written. */
+#ifndef TENON_OPS_CELL_H
+#define TENON_OPS_CELL_H
+
+#include <stdint.h>
+
+/* clang-format off */
+#define CELL_FUNCTIONS(F) /* name, parameters, alpha, beta, value at x */   \
+  F(Relu, 0, 0, 0, x > 0 ? x : 0)                                           \
+  F(Tanh, 0, 0, 0, TANH(x))                                                 \
+  F(Sigmoid, 0, 0, 0, SIGMOID(x))                                           \
+  F(Affine, 2, 1, 0, alpha * x + beta)                                      \
+  F(LeakyRelu, 1, 0.01, 0, x < 0 ? alpha * x : x)                           \
+  F(ThresholdedRelu, 1, 1, 0, x > alpha ? x : 0)                            \
+  F(ScaledTanh, 2, 1, 1, alpha * TANH(beta * x))                            \
+  F(HardSigmoid, 2, 0.2, 0.5, UNIT(alpha * x + beta))                       \
+  F(Elu, 1, 1, 0, x < 0 ? alpha * EXPM1(x) : x)                         \
+  F(Softsign, 0, 0, 0, x / (1 + ABS(x)))                          \
+  F(Softplus, 0, 0, 0, (x < 0 ? 0 : x) + LOG1P_UNIT(EXP(-ABS(x))))
+/* clang-format on */
+#define CELL_NAME_(name, parameters, alpha, beta, value) CELL_##name,
+enum { CELL_FUNCTIONS(CELL_NAME_) CELL_COUNT };
+
+typedef struct cell_info_t {
+  const char *name;
+  int parameters; /* 1: alpha, 2: beta as well */
+  double alpha, beta;
+} cell_info_t;
+extern const cell_info_t core_cell_functions[CELL_COUNT];
+
+typedef struct cell_function_t {
+  int kind;
+  double alpha, beta;
+} cell_function_t;
+
+typedef struct cell_t {
+  int kind, special, has_clip, backwards; /* kind: of recurrent.h; special: input_forget or linear_before_reset */
+  int64_t hidden;
+  double clip;
+  const cell_function_t *functions;      /* f, g, h */
+  const void *bias, *bias_r, *peepholes; /* NULL: none */
+  void *reset, *reset_base;              /* gru that resets first: where r * h goes, and where the first row's h is */
+} cell_t;
+
+/* gates: the inputs' products; products: the state's; both without bias.  part: see recurrent.c.  c NULL: no lstm. */
+void core_cell_f32(const cell_t *cell, int part, float *gates, const float *products, float *h, float *c);
+void core_cell_f64(const cell_t *cell, int part, double *gates, const double *products, double *h, double *c);
+
+#endif

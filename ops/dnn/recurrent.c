@@ -1,0 +1,75 @@
+/* lstm, gru and rnn of f32 with weights that oneDNN packed when the graph was compiled; the steps are ../recurrent.c's.
+ * The host calls prepare and, from any thread, the kernels.  Invariant: with a plan, w and r are never looked at. */
+#include "../recurrent.h"
+#include "dnn.h"
+#include <stdlib.h>
+
+typedef struct plan_t {
+  int64_t hidden;
+  dnn_weights_t weights[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
+} plan_t;
+
+static tenon_status_t product(tenon_call_t *call, void *context, int direction, int weight, void *x, int64_t m,
+                              void *out) {
+  plan_t *plan = (plan_t *)context;
+  return dnn_weights_multiply(call, &plan->weights[direction][weight], x, m, out);
+}
+
+static tenon_status_t run(tenon_call_t *call, int kind) {
+  plan_t *plan = (plan_t *)call->plan;
+  return plan ? core_recurrent_run(call, kind, product, plan, plan->hidden) : core_recurrent_run(call, kind, 0, 0, 0);
+}
+
+static void plan_release(void *pointer) {
+  plan_t *plan = (plan_t *)pointer;
+  if (!plan) return;
+  for (int d = 0; d < RECURRENT_DIRECTIONS; d++)
+    for (int w = 0; w < RECURRENT_WEIGHTS; w++) dnn_weights_clear(&plan->weights[d][w]);
+  free(plan);
+}
+
+static int64_t extent(tenon_dim_t dim, int64_t usual) {
+  return tenon_is_known(dim) && dim.value > 0 ? dim.value : usual;
+}
+
+static tenon_status_t prepare(tenon_node_t *node, int kind) {
+  enum { W = 1, R = 2, LAYOUT = 5, SMALL = 64, USUAL_STEPS = 64 };
+  const tenon_meta_t *x = node->inputs[0];
+  const tenon_tensor_t *given[2] = {node->inputs[W]->value, node->inputs[R]->value};
+  if ((node->constant >> W & 3) != 3 || !given[0] || !given[1] || !dnn_engine()) return TENON_OK;
+  recurrent_shape_t shape = {
+      .kind = kind, .directions = (int)given[0]->shape[0], .inputs = given[0]->shape[2], .hidden = given[1]->shape[2]};
+  if (shape.hidden < SMALL || shape.inputs < 1) return TENON_OK;
+  int batch_first = node->attrs[LAYOUT].as.i != 0;
+  shape.steps = extent(x->dims[batch_first], USUAL_STEPS), shape.batch = extent(x->dims[!batch_first], 1);
+  plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
+  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a recurrent layer");
+  plan->hidden = shape.hidden;
+  for (int d = 0; d < shape.directions; d++)
+    for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
+      if (!core_recurrent_uses(kind, node->attrs, w)) continue;
+      const tenon_tensor_t *t = given[w == RECURRENT_W ? 0 : 1];
+      int64_t first = 0, n = recurrent_rows(&shape, w, &first),
+              m = w == RECURRENT_W ? shape.steps * shape.batch : shape.batch;
+      const float *rows = (const float *)t->data + d * t->strides[0] + first * t->strides[1];
+      if (dnn_weights_pack(&plan->weights[d][w], m, t->shape[2], n, rows, t->strides[2], t->strides[1])) continue;
+      plan_release(plan); /* the call does without */
+      return TENON_OK;
+    }
+  node->plan = plan;
+  node->consumed |= (uint64_t)3 << W;
+  return TENON_OK;
+}
+
+/* clang-format off */
+#define LAYER(name, KIND)                                                                           \
+  static tenon_status_t dnn_##name(tenon_call_t *call) { return run(call, RECURRENT_##KIND); }      \
+  static tenon_status_t name##_prepare(tenon_node_t *node) { return prepare(node, RECURRENT_##KIND); }
+LAYER(rnn, RNN)
+LAYER(gru, GRU)
+LAYER(lstm, LSTM)
+#define EXTEND(name)                                                                                \
+  TENON_EXTEND("core::" #name, TENON_PREPARE(name##_prepare, plan_release), TENON_KERNEL("cpu f32 strided", dnn_##name))
+
+TENON_ITEMS(core_dnn_recurrent, EXTEND(rnn), EXTEND(gru), EXTEND(lstm))
+/* clang-format on */

@@ -1,0 +1,40 @@
+/* Recurrent layers: the loop over steps, with the matrix products left to whoever can do them best.
+ * recurrent.c does them plainly, dnn/recurrent.c with weights that oneDNN packed.
+ * Invariant: every product is x [m, k] times one of the layer's weights, transposed. */
+#ifndef TENON_OPS_RECURRENT_H
+#define TENON_OPS_RECURRENT_H
+
+#include <tenon/op.h>
+
+enum { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM };
+enum { RECURRENT_DIRECTIONS = 2 };
+/* Of a direction: all of w; all of r; of r, in a gru that resets before the product: the gates z and r, and the rest.
+ */
+enum { RECURRENT_W, RECURRENT_R, RECURRENT_R_GATES, RECURRENT_R_HIDDEN, RECURRENT_WEIGHTS };
+
+/* out [m, n] = x [m, k] times the transpose of a weight; both dense, of the operator's dtype. */
+typedef tenon_status_t (*recurrent_product_fn)(tenon_call_t *call, void *context, int direction, int weight, void *x,
+                                               int64_t m, void *out);
+
+typedef struct recurrent_shape_t {
+  int kind, directions;
+  int64_t steps, batch, inputs, hidden;
+} recurrent_shape_t;
+
+/* Number of gates: 1, 3, 4. */
+static inline int64_t recurrent_gates(int kind) { return kind == RECURRENT_RNN ? 1 : kind == RECURRENT_GRU ? 3 : 4; }
+/* Rows of a weight, from *out_first on. */
+static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight, int64_t *out_first) {
+  int64_t hidden = shape->hidden, gates = recurrent_gates(shape->kind);
+  *out_first = weight == RECURRENT_R_HIDDEN ? 2 * hidden : 0;
+  return weight == RECURRENT_R_GATES ? 2 * hidden : weight == RECURRENT_R_HIDDEN ? hidden : gates * hidden;
+}
+/* The weights that are multiplied by. */
+int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight);
+
+/* The whole layer; product NULL: plain ones, from inputs 1 and 2, which else are not looked at; then `hidden` counts.
+ */
+tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product, void *context,
+                                  int64_t hidden);
+
+#endif
