@@ -1,7 +1,8 @@
-/* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a body uses from outside are
- * the inputs `captured`, which come last among the body's own.  Importers make these from ONNX's If, Loop and Scan.
- * What is known of results before a run, nobody here can find out: `dtypes` (as tenon_dtype_id() has them, 0: unknown) and
- * `ranks` (-1: unknown) say it.  Invariant: a body gets fresh tensors, it never sees one that a later round changes. */
+/* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a body uses from
+ * outside are the inputs `captured`, which come last among the body's own.  Importers make these from ONNX's If, Loop
+ * and Scan. What is known of results before a run, nobody here can find out: `dtypes` (as tenon_dtype_id() has them, 0:
+ * unknown) and `ranks` (-1: unknown) say it.  Invariant: a body gets fresh tensors, it never sees one that a later
+ * round changes. */
 #include <string.h>
 #include <tenon/op.h>
 
@@ -49,7 +50,8 @@ static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tens
   return TENON_OK;
 }
 
-/* ---- inference: what the attributes state ------------------------------------------------------------------------- */
+/* ---- inference: what the attributes state -------------------------------------------------------------------------
+ */
 
 static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *count, const tenon_value_t *dtypes,
                                     const tenon_value_t *ranks) {
@@ -64,7 +66,8 @@ static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *c
   return TENON_OK;
 }
 
-/* ---- if ----------------------------------------------------------------------------------------------------------- */
+/* ---- if -----------------------------------------------------------------------------------------------------------
+ */
 
 enum { IF_THEN, IF_ELSE, IF_COUNT, IF_DTYPES, IF_RANKS };
 
@@ -83,7 +86,8 @@ static tenon_status_t if_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- rounds: what loop and scan have in common --------------------------------------------------------------------- */
+/* ---- rounds: what loop and scan have in common ---------------------------------------------------------------------
+ */
 
 /* The tensors of all rounds as one, with a new first axis; of no rounds an empty one. */
 static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds, const tenon_value_t *dtypes,
@@ -107,8 +111,10 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds, const t
     int same = from->ndim == ndim - 1 && tenon_dtype_id(from->dtype) == tenon_dtype_id(dtype);
     for (int32_t k = 0; same && k < from->ndim; k++) same = from->shape[k] == shape[k + 1];
     if (!same)
-      return tenon_fail(call, TENON_INVALID, "result %" PRId64 " of round %" PRId64 " has another shape or dtype than "
-                        "before; results of all rounds are put into one tensor", index, i);
+      return tenon_fail(call, TENON_INVALID,
+                        "result %" PRId64 " of round %" PRId64 " has another shape or dtype than "
+                        "before; results of all rounds are put into one tensor",
+                        index, i);
     tenon_tensor_t *to = call->host->view(call, all, i * bytes, ndim - 1, shape + 1, all->strides + 1);
     if (!to) return TENON_MEMORY;
     TENON_TRY(call->host->invoke(call, call->uses[0], NULL, &from, &to));
@@ -116,7 +122,8 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds, const t
   return TENON_OK;
 }
 
-/* ---- loop --------------------------------------------------------------------------------------------------------- */
+/* ---- loop ---------------------------------------------------------------------------------------------------------
+ */
 
 enum { LOOP_BODY, LOOP_COUNT, LOOP_DTYPES, LOOP_RANKS };
 enum { LOOP_STATES, LOOP_CAPTURED, LOOP_TRIPS, LOOP_CONDITION };
@@ -135,8 +142,10 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   if (call->inputs[LOOP_TRIPS]) TENON_TRY(read_scalar(call, call->inputs[LOOP_TRIPS], &more));
-  if (condition) TENON_TRY(read_scalar(call, condition, &go_on));
-  else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL))) return TENON_MEMORY;
+  if (condition)
+    TENON_TRY(read_scalar(call, condition, &go_on));
+  else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL)))
+    return TENON_MEMORY;
   if (!call->inputs[LOOP_CONDITION]) *(uint8_t *)condition->data = 1;
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
@@ -158,10 +167,19 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- scan --------------------------------------------------------------------------------------------------------- */
+/* ---- scan ---------------------------------------------------------------------------------------------------------
+ */
 
-enum { SCAN_BODY, SCAN_COUNT, SCAN_DTYPES, SCAN_RANKS, SCAN_INPUT_AXES, SCAN_INPUT_REVERSE, SCAN_OUTPUT_AXES,
-       SCAN_OUTPUT_REVERSE };
+enum {
+  SCAN_BODY,
+  SCAN_COUNT,
+  SCAN_DTYPES,
+  SCAN_RANKS,
+  SCAN_INPUT_AXES,
+  SCAN_INPUT_REVERSE,
+  SCAN_OUTPUT_AXES,
+  SCAN_OUTPUT_REVERSE
+};
 
 static tenon_status_t scan_infer(tenon_infer_t *infer) {
   return state_results(infer, &infer->attrs[SCAN_COUNT], &infer->attrs[SCAN_DTYPES], &infer->attrs[SCAN_RANKS]);
@@ -223,7 +241,8 @@ static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t
 
 static tenon_status_t scan_run(tenon_call_t *call) {
   const tenon_tensor_t *states = call->inputs[0], *scans = call->inputs[1], *captured = call->inputs[2];
-  int64_t count = call->attrs[SCAN_COUNT].as.i, state_count = states->shape[0], scan_count = scans->shape[0], length = 0;
+  int64_t count = call->attrs[SCAN_COUNT].as.i, state_count = states->shape[0], scan_count = scans->shape[0],
+          length = 0;
   tenon_tensor_t **inputs = slots(call, state_count + scan_count + captured->shape[0]), **current = slots(call, count);
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
@@ -255,19 +274,20 @@ TENON_ITEMS(core_control,
     TENON_DOC("The results of one of two graphs, both of which take `captured`."),
     TENON_TYPES("condition: bool; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
     TENON_COMPOSITE(if_run)),
-  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, graph body, "
-           RESULTS ") -> Tensor[count]",
-    TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is false or\n"
-              "all trips are made.  Gives the last states, then the `more` of all rounds, each stacked along a new first axis."),
+  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, "
+           "graph body, " RESULTS ") -> Tensor[count]",
+    TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is\n"
+              "false or all trips are made.  Gives the last states, then the `more` of all rounds, each stacked along\n"
+              "a new first axis."),
     TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(loop_infer), TENON_USES("core::contiguous"),
     TENON_COMPOSITE(loop_run)),
   TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS ", int[] input_axes=[], "
-           "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[]) "
-           "-> Tensor[count]",
-    TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes, backwards\n"
-              "where input_reverse is 1.  Gives the last states, then the `more` of all rounds along output_axes."),
-    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(scan_infer), TENON_USES("core::contiguous"),
+           "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[]) -> Tensor[count]",
+    TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes,\n"
+              "backwards where input_reverse is 1.  Gives the last states, then the `more` of all rounds along\n"
+              "output_axes."),
+    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(scan_infer),
+    TENON_USES("core::contiguous"),
     TENON_COMPOSITE(scan_run)))
 /* clang-format on */

@@ -67,12 +67,12 @@ void passages_free(passages_t *passages) {
 
 void passage_print(tenon_string_t passage) {
   uint64_t i = 0;
+  int is_gap = 0; /* since the last character that was printed; none at the end */
   for (; i < passage.size && (i < PRINTED || (passage.data[i] & 0xC0) == 0x80); i++) { /* whole UTF-8 characters */
-    int is_space = passage.data[i] == ' ' || passage.data[i] == '\n' || passage.data[i] == '\r';
-    if (!is_space)
-      putchar(passage.data[i]);
-    else if (i > 0 && passage.data[i - 1] != ' ' && passage.data[i - 1] != '\n')
-      putchar(' ');
+    int is_space = passage.data[i] && strchr(" \n\r\t", passage.data[i]);
+    if (!is_space && is_gap) putchar(' ');
+    if (!is_space) putchar(passage.data[i]);
+    is_gap = is_space;
   }
   puts(i < passage.size ? "..." : "");
 }

@@ -162,4 +162,3 @@ FAMILY(core_arithmetic,
     NUMBERS(ITEM2, mod))
   ITEM_CHOSEN(min_backward, "Of dy, what goes to the smaller of a and b, to each a half where they are equal")
   ITEM_CHOSEN(max_backward, "Of dy, what goes to the larger of a and b, to each a half where they are equal"))
-/* clang-format on */

@@ -93,6 +93,11 @@ static tenon_status_t copy_strings(const tenon_tensor_t *from, tenon_tensor_t *t
   return TENON_OK;
 }
 
+static bool is_same(const tenon_tensor_t *from, const tenon_tensor_t *to) { /* the same elements in the same memory */
+  return from->data == to->data &&
+         (from->ndim == 0 || memcmp(from->strides, to->strides, (size_t)from->ndim * sizeof *from->strides) == 0);
+}
+
 tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
   char a[128], b[128];
   if (!tn_dtype_same(from->dtype, to->dtype) || from->ndim != to->ndim ||
@@ -101,7 +106,10 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
                    tn_shape_print(from->ndim, from->shape, a, sizeof a), tn_dtype_name(to->dtype),
                    tn_shape_print(to->ndim, to->shape, b, sizeof b));
   int64_t count = tenon_count(from);
-  if (count == 0) return TENON_OK;
+  if (count == 0 || is_same(from, to)) return TENON_OK;
+  for (int64_t i = 0; tn_dtype_is(from->dtype, TENON_LIST) && i < count; i++)
+    TN_TRY(tn_tensor_copy_into(tenon_item(from, i), tenon_item(to, i)));
+  if (tn_dtype_is(from->dtype, TENON_LIST)) return TENON_OK;
   if (tn_dtype_is(from->dtype, TENON_STRING)) return copy_strings(from, to);
   if (from->dtype.bits % 8 != 0) {
     uint64_t bytes;

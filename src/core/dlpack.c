@@ -18,7 +18,8 @@ static tenon_status_t import(const tn_dl_tensor_t *dl, tenon_free_fn release, vo
   if (dl->ndim < 0 || dl->ndim > TENON_RANK_MAX || (dl->ndim > 0 && !dl->shape))
     return tn_fail(TENON_INVALID, "DLPack tensor of %d dimensions%s", (int)dl->ndim, dl->shape ? "" : " without a shape");
   static char nothing[TN_ALIGNMENT]; /* what an empty tensor points to */
-  void *data = dl->data ? (char *)dl->data + dl->byte_offset : nothing;
+  bool is_empty = tn_shape_count(dl->ndim, dl->shape) == 0;
+  void *data = dl->data ? (char *)dl->data + dl->byte_offset : is_empty ? nothing : NULL;
   return tenon_tensor_borrow(data, dl->dtype, dl->ndim, dl->shape, dl->strides, release, context, out_tensor);
 }
 

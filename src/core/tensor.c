@@ -140,10 +140,15 @@ tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t
 
 tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
                                  const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
-  tn_tensor_t *source = (tn_tensor_t *)of;
+  tn_storage_t *storage = tn_tensor_is_owned(of) ? ((tn_tensor_t *)of)->storage : NULL;
   void *data = of->data ? (char *)of->data + offset_bytes : NULL;
-  TN_TRY(tn_tensor_over(source->storage, data, dtype, ndim, shape, strides, out_tensor));
+  if (storage) tn_storage_retain(storage);
+  else TN_TRY(tn_storage_create(of->data, 0, NULL, NULL, &storage));
+  tenon_status_t status = tn_tensor_over(storage, data, dtype, ndim, shape, strides, out_tensor);
+  tn_storage_release(storage);
+  if (status != TENON_OK) return status;
   (*out_tensor)->detail = of->detail;
+  tn_tensor_mark(*out_tensor);
   return TENON_OK;
 }
 
@@ -181,12 +186,12 @@ tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim
   int64_t count;
   uint64_t size;
   tn_storage_t *storage;
+  if (tn_dtype_is(dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
   if (!data && count > 0) return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
   TN_TRY(tn_storage_create(data, size, release, context, &storage));
-  if (!release && !data) storage->release = tn_release_aligned; /* no elements: its own empty block */
   tenon_status_t status = tn_tensor_over(storage, storage->data, dtype, ndim, shape, strides, out_tensor);
-  if (status != TENON_OK) storage->release = release && data ? NULL : storage->release; /* the caller keeps its memory */
+  if (status != TENON_OK && release) storage->release = NULL; /* the caller keeps its memory */
   tn_storage_release(storage);
   return status;
 }

@@ -44,7 +44,7 @@ void tn_tensor_mark(tenon_tensor_t *tensor);
 
 /* A tensor header with room for `ndim` axes over no storage (data NULL, TN_TENSOR_UNSET). */
 tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor);
-/* A view of `of`'s storage (retained); of must be owned. */
+/* A view of `of`'s storage (retained); where it has none, of memory that the caller keeps as long as the view. */
 tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
                                  const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);
 static inline bool tn_tensor_is_owned(const tenon_tensor_t *tensor) { return (tensor->keys & TN_TENSOR_OWNED) != 0; }
@@ -57,7 +57,7 @@ tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t d
                               const int64_t *strides, tenon_tensor_t **out_tensor);
 
 /* Copies elements of the same dtype and shape, any strides on both sides (strings: host texts are duplicated into `to`,
- * which owns its texts).  Does not overlap.  Uses the parallel-for for large ones. */
+ * which owns its texts; lists: item by item).  Does not overlap.  Uses the parallel-for for large ones. */
 tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to);
 /* Puts a copy of the text in a string element whose old text is freed. */
 tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size);

@@ -12,6 +12,8 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
  * the operator said so. */
 tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor);
+/* A slot (a result that is UNSET) becomes that tensor: shares its memory where that can be kept alive, else copies. */
+tenon_status_t tn_slot_take(tenon_tensor_t *slot, tenon_tensor_t *tensor);
 /* call, with the caller's state (NULL: the operator's own by attribute values).  Outputs that are NULL and wanted are made. */
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random);
@@ -22,6 +24,9 @@ tenon_random_t tn_random_take(int64_t draws);
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
 /* Calls create; the values must live as long as the state. */
 tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
+/* Holds what values refer to (tensors, graphs) and lets it go. */
+void tn_values_retain(const tenon_value_t *values, uint32_t count);
+void tn_values_release(const tenon_value_t *values, uint32_t count);
 void tn_states_release(tenon_op_t *op);
 
 /* Drivers of loop and row kernels: loop.c, row.c. */

@@ -76,17 +76,8 @@ static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_
                             const int64_t *shape, const int64_t *strides) {
   tenon_tensor_t *tensor = NULL;
   int64_t bytes = offset * (of->dtype.bits * of->dtype.lanes / 8);
-  tn_storage_t *storage = NULL;
-  tenon_status_t status = TENON_OK;
-  if (tn_tensor_is_owned(of) && ((const tn_tensor_t *)of)->storage) {
-    status = tn_tensor_view_of((tenon_tensor_t *)(uintptr_t)of, of->dtype, bytes, ndim, shape, strides, &tensor);
-  } else { /* memory that the frame's caller keeps alive */
-    status = tn_storage_create((char *)of->data + bytes, 0, NULL, NULL, &storage);
-    if (status == TENON_OK) {
-      status = tn_tensor_over(storage, storage->data, of->dtype, ndim, shape, strides, &tensor);
-      tn_storage_release(storage);
-    }
-  }
+  tenon_status_t status =
+      tn_tensor_view_of((tenon_tensor_t *)(uintptr_t)of, of->dtype, bytes, ndim, shape, strides, &tensor);
   if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
   (void)tn_prefix(status, "%s: ", call->op->name);
   return NULL;
@@ -120,9 +111,8 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
     ((tn_tensor_t *)t)->storage = storage;
     t->data = storage->data, t->keys &= ~TN_TENSOR_UNSET;
   } else {
-    bool fits = ndim == t->ndim || owned;
-    for (int32_t i = 0; i < ndim && ndim == t->ndim; i++)
-      if (shape[i] > t->shape[i]) fits = false;
+    bool fits = ndim == t->ndim;
+    for (int32_t i = 0; i < ndim && fits; i++) fits = shape[i] <= t->shape[i];
     if (!fits)
       return fail(call, TENON_RANGE, "resize: result %s is %s, infer said at most %s", call->op->schema.outputs[output].name,
                   tn_shape_print(ndim, shape, found, sizeof found), tn_shape_print(t->ndim, t->shape, room, sizeof room));
@@ -134,31 +124,44 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
   return TENON_OK;
 }
 
+tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
+  tn_tensor_t *slot = (tn_tensor_t *)t;
+  if (t->dtype.bits && !tn_dtype_same(t->dtype, tensor->dtype))
+    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype), tn_dtype_name(tensor->dtype));
+  if (tensor->ndim > slot->room_ndim)
+    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim, (int)tensor->ndim);
+  tenon_tensor_t *own = tensor;
+  bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
+  if (shares) tenon_tensor_retain(own);
+  else TN_TRY(tenon_tensor_copy(tensor, &own)); /* nobody knows how long that memory lives */
+  tn_storage_retain(((tn_tensor_t *)own)->storage);
+  tn_storage_release(slot->storage);
+  slot->storage = ((tn_tensor_t *)own)->storage;
+  t->data = own->data, t->dtype = own->dtype, t->ndim = own->ndim, t->detail = tensor->detail;
+  memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
+  memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
+  t->keys &= ~TN_TENSOR_UNSET;
+  tn_tensor_mark(t);
+  tenon_tensor_release(own);
+  return TENON_OK;
+}
+
+static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
+  if (t->keys & TN_TENSOR_UNSET) return tn_slot_take(t, tensor);
+  bool lists = tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) &&
+               t->shape[0] == tensor->shape[0];
+  if (!lists) return tn_tensor_copy_into(tensor, t);
+  for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(assign_one(tenon_item(t, i), tenon_item(tensor, i)));
+  return TENON_OK;
+}
+
 static tenon_status_t assign(tenon_call_t *call, uint32_t output, tenon_tensor_t *tensor) {
   tenon_tensor_t *t = result(call, output);
   if (!t || !tensor) return fail(call, TENON_INVALID, "assign: result %u is absent", output);
-  if (!(t->keys & TN_TENSOR_UNSET)) {
-    tenon_status_t status = tn_tensor_copy_into(tensor, t);
-    return status == TENON_OK ? status : tn_prefix(status, "%s: assign: ", call->op->name);
-  }
-  tn_tensor_t *slot = (tn_tensor_t *)t;
-  if (tensor->ndim > slot->room_ndim)
-    return fail(call, TENON_INVALID, "assign: result %s has room for %d dimensions, found %d",
-                call->op->schema.outputs[output].name, (int)slot->room_ndim, (int)tensor->ndim);
-  if (!tn_tensor_is_owned(tensor) || !((tn_tensor_t *)tensor)->storage) {
-    t->dtype = tensor->dtype;
-    TN_TRY(resize(call, output, tensor->ndim, tensor->shape));
-    return tn_tensor_copy_into(tensor, t);
-  }
-  tn_storage_retain(((tn_tensor_t *)tensor)->storage);
-  tn_storage_release(slot->storage);
-  slot->storage = ((tn_tensor_t *)tensor)->storage;
-  t->data = tensor->data, t->dtype = tensor->dtype, t->ndim = tensor->ndim, t->detail = tensor->detail;
-  memmove(t->shape, tensor->shape, (size_t)t->ndim * sizeof *t->shape);
-  memmove(t->strides, tensor->strides, (size_t)t->ndim * sizeof *t->strides);
-  t->keys &= ~TN_TENSOR_UNSET;
-  tn_tensor_mark(t);
-  return TENON_OK;
+  tenon_status_t status = assign_one(t, tensor);
+  return status == TENON_OK
+             ? status
+             : tn_prefix(status, "%s: assign: result %s: ", call->op->name, call->op->schema.outputs[output].name);
 }
 
 static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index, const char *data,
@@ -176,7 +179,7 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
   uint64_t missing = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!outputs[o]) missing |= (uint64_t)1 << o;
-  tenon_status_t status = tn_call(op, attrs, inputs, outputs, 0, call->random);
+  tenon_status_t status = tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!(missing >> o & 1) || !outputs[o]) continue;
     tenon_status_t kept = tn_frame_keep(tn_frame_of(call), outputs[o]);

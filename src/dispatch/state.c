@@ -17,6 +17,23 @@ typedef struct tn_states_t {
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 
+static void hold(const tenon_value_t *value, bool retain) {
+  const tenon_graph_t *graph = value->kind == TENON_KIND_GRAPH ? value->as.graph : NULL;
+  tenon_tensor_t *one = value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL;
+  tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : &one;
+  uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : 1;
+  for (uint32_t i = 0; i < count; i++) retain ? tenon_tensor_retain(tensors[i]) : tenon_tensor_release(tensors[i]);
+  retain ? tenon_graph_retain(graph) : tenon_graph_release(graph);
+}
+
+void tn_values_retain(const tenon_value_t *values, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) hold(&values[i], true);
+}
+
+void tn_values_release(const tenon_value_t *values, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) hold(&values[i], false);
+}
+
 tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
   tenon_node_t node = {.size = sizeof node, .phase = TENON_PHASE_CREATE, .host = &tn_host, .op = op, .attrs = attrs,
                        .context = op->context, .device = {1, 0}};
@@ -40,16 +57,15 @@ static tenon_status_t add(tenon_op_t *op, const tenon_value_t *attrs, void **out
   uint32_t count = op->schema.attr_count;
   tenon_status_t status = TENON_OK;
   if (!(fresh->attrs = tn_arena_array(&fresh->arena, count + 1, sizeof *attrs))) status = tn_no_memory("a state", count);
-  for (uint32_t i = 0; i < count && status == TENON_OK; i++) {
+  for (uint32_t i = 0; i < count && status == TENON_OK; i++)
     if (!tn_value_copy(&attrs[i], &fresh->arena, &fresh->attrs[i])) status = tn_no_memory("a state", sizeof *attrs);
-    else if (attrs[i].kind == TENON_KIND_TENSOR) tenon_tensor_retain(attrs[i].as.tensor);
-  }
   if (status == TENON_OK) status = tn_state_create(op, fresh->attrs, &fresh->state);
   if (status != TENON_OK) {
     tn_arena_clear(&fresh->arena);
     tn_release_memory(fresh);
     return status;
   }
+  tn_values_retain(fresh->attrs, count);
   fresh->next = op->states;
   __atomic_store_n(&op->states, fresh, __ATOMIC_RELEASE);
   *out_state = fresh->state;
@@ -73,8 +89,7 @@ void tn_states_release(tenon_op_t *op) {
   for (tn_states_t *s = op->states, *next; s; s = next) {
     next = s->next;
     if (op->destroy) op->destroy(s->state);
-    for (uint32_t i = 0; i < op->schema.attr_count; i++)
-      if (s->attrs[i].kind == TENON_KIND_TENSOR) tenon_tensor_release(s->attrs[i].as.tensor);
+    tn_values_release(s->attrs, op->schema.attr_count);
     tn_arena_clear(&s->arena);
     tn_release_memory(s);
   }

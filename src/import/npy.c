@@ -23,8 +23,8 @@ static const struct {
   uint8_t size;
   uint32_t dtype;
 } types[] = {
-    {'b', 1, TENON_BOOL}, {'i', 1, TENON_I8},  {'i', 2, TENON_I16}, {'i', 4, TENON_I32},  {'i', 8, TENON_I64},
-    {'u', 1, TENON_U8},   {'u', 2, TENON_U16}, {'u', 4, TENON_U32}, {'u', 8, TENON_U64},  {'f', 2, TENON_F16},
+    {'b', 1, TENON_BOOL}, {'i', 1, TENON_I8},  {'i', 2, TENON_I16}, {'i', 4, TENON_I32},   {'i', 8, TENON_I64},
+    {'u', 1, TENON_U8},   {'u', 2, TENON_U16}, {'u', 4, TENON_U32}, {'u', 8, TENON_U64},   {'f', 2, TENON_F16},
     {'f', 4, TENON_F32},  {'f', 8, TENON_F64}, {'c', 8, TENON_C64}, {'c', 16, TENON_C128}, {'V', 1, TENON_U8},
     {'V', 2, TENON_U16},  {'V', 4, TENON_U32}, {'V', 8, TENON_U64},
 };
@@ -127,9 +127,7 @@ static tenon_status_t read_header(reader_t reader, header_t *out_header) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-bool tn_npy_is(const tn_file_t *file) {
-  return file->size >= MAGIC_SIZE && memcmp(file->data, MAGIC, MAGIC_SIZE) == 0;
-}
+bool tn_npy_is(const tn_file_t *file) { return file->size >= MAGIC_SIZE && memcmp(file->data, MAGIC, MAGIC_SIZE) == 0; }
 
 /* UTF-8 of one character; 0 bytes: not a character. */
 static size_t encode(uint32_t c, char *out) {
@@ -187,8 +185,7 @@ static tenon_status_t turn(tenon_tensor_t **tensor, const header_t *header) {
   int64_t strides[TENON_RANK_MAX], stride = 1;
   tenon_tensor_t *view = NULL, *turned = NULL;
   for (int32_t i = 0; i < header->ndim; stride *= header->shape[i++]) strides[i] = stride;
-  tenon_status_t status =
-      tn_tensor_view_of(*tensor, (*tensor)->dtype, 0, header->ndim, header->shape, strides, &view);
+  tenon_status_t status = tn_tensor_view_of(*tensor, (*tensor)->dtype, 0, header->ndim, header->shape, strides, &view);
   if (status == TENON_OK) status = tenon_tensor_copy(view, &turned);
   tenon_tensor_release(view);
   tenon_tensor_release(*tensor);
@@ -209,12 +206,13 @@ static tenon_status_t read_elements(const header_t *header, const unsigned char 
   if (need < 0 || (header->kind == 'U' && !tn_mul(bytes, 4, &bytes)) || !tn_mul(need, bytes, &need) ||
       (uint64_t)need > size || (is_text && bytes == 0 && tn_shape_count(header->ndim, header->shape) > INT32_MAX))
     return tn_fail(TENON_INVALID, "the header promises more elements than the file's %zu bytes", size);
-  for (int32_t i = 0; i < header->ndim; i++)
-    reversed[i] = header->shape[header->is_fortran ? header->ndim - 1 - i : i];
+  for (int32_t i = 0; i < header->ndim; i++) reversed[i] = header->shape[header->is_fortran ? header->ndim - 1 - i : i];
   TN_TRY(tenon_tensor_create(dtype, header->ndim, reversed, out_tensor));
   tenon_status_t status = TENON_OK;
-  if (is_text) status = read_strings(header, data, *out_tensor);
-  else read_numbers(header, data, *out_tensor);
+  if (is_text)
+    status = read_strings(header, data, *out_tensor);
+  else
+    read_numbers(header, data, *out_tensor);
   if (status == TENON_OK && header->is_fortran && header->ndim > 1) status = turn(out_tensor, header);
   if (status == TENON_OK) return TENON_OK;
   tenon_tensor_release(*out_tensor);
@@ -281,8 +279,7 @@ static void write_packed(const tenon_tensor_t *tensor, FILE *file) { /* elements
   unsigned bits = tensor->dtype.bits;
   for (uint64_t i = 0, n = (uint64_t)tenon_count(tensor); i < n; i++) {
     unsigned value = 0;
-    for (uint64_t b = 0; b < bits; b++)
-      value |= (unsigned)(data[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b;
+    for (uint64_t b = 0; b < bits; b++) value |= (unsigned)(data[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b;
     putc((int)value, file);
   }
 }
@@ -314,14 +311,19 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
     TN_TRY(count_characters(((tenon_string_t *)tensor->data)[i], i, &length));
     if (length > width) width = length;
   }
-  if (is_text) snprintf(descr, sizeof descr, "<U%lld", (long long)width);
-  else snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<', type < TYPE_COUNT ? types[type].kind : 'u', bytes);
+  if (is_text)
+    snprintf(descr, sizeof descr, "<U%lld", (long long)width);
+  else
+    snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<', type < TYPE_COUNT ? types[type].kind : 'u', bytes);
   write_header(tensor, descr, file, &text);
   bool failed = text.failed;
   tn_text_clear(&text);
   if (failed) return tn_no_memory("a .npy header", 0);
-  if (is_text) write_strings(tensor, width, file);
-  else if (tensor->dtype.bits < 8) write_packed(tensor, file);
-  else if (tenon_count(tensor)) fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
+  if (is_text)
+    write_strings(tensor, width, file);
+  else if (tensor->dtype.bits < 8)
+    write_packed(tensor, file);
+  else if (tenon_count(tensor))
+    fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
   return TENON_OK; /* the caller asks the stream whether all went well */
 }

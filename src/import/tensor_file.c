@@ -37,8 +37,8 @@ tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor) 
   TN_TRY(tenon_start());
   TN_TRY(tn_weights_map(path, &file));
   tn_file_t bytes = {file->data, (size_t)file->size};
-  tenon_status_t status = tn_npy_is(&bytes) ? tn_npy_read(&bytes, out_tensor)
-                                            : load_proto(path, &bytes, file, &arena, out_tensor);
+  tenon_status_t status =
+      tn_npy_is(&bytes) ? tn_npy_read(&bytes, out_tensor) : load_proto(path, &bytes, file, &arena, out_tensor);
   tn_arena_clear(&arena);
   tn_storage_release(file);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);

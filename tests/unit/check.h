@@ -15,7 +15,7 @@ typedef struct check_test_t {
 } check_test_t;
 
 static check_test_t *check_first, **check_last = &check_first;
-static int check_failures;
+static int check_failures, check_found;
 static const char *check_skipped;
 
 static inline int check_report(int ok, const char *file, int line, const char *what, const char *found) {
@@ -39,11 +39,8 @@ static inline int check_text(const char *actual, const char *part, const char *f
 }
 
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
-#define CHECK_STATUS(expression, code)                                                                                 \
-  do {                                                                                                                 \
-    int check_found_ = (expression); /* before its message is read */                                                  \
-    check_status(check_found_, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression);                              \
-  } while (0)
+#define CHECK_STATUS(expression, code) /* the expression is evaluated before its message is read */                    \
+  (check_found = (expression), check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression))
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
 #define SKIP(why)                                                                                                      \
   do {                                                                                                                 \

@@ -10,9 +10,11 @@
 #include "import/onnx/lower.h"
 
 static const char *const type_names[] = {
-    "nothing",          "a float",         "an int",           "a string",           "a tensor",
-    "a graph",          "a list of floats", "a list of ints",  "a list of strings",  "a list of tensors",
-    "a list of graphs", "a sparse tensor", "sparse tensors",   "a type",             "a list of types",
+    "nothing",           "a float",          "an int",
+    "a string",          "a tensor",         "a graph",
+    "a list of floats",  "a list of ints",   "a list of strings",
+    "a list of tensors", "a list of graphs", "a sparse tensor",
+    "sparse tensors",    "a type",           "a list of types",
 };
 
 static const char *type_name(int64_t type) {
@@ -134,18 +136,18 @@ tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name) {
   case TN_ATTRIBUTE_FLOAT: lower->status = floats_tensor(&proto->f, 1, 0, &tensor); break;
   case TN_ATTRIBUTE_INT: lower->status = ints_tensor(&proto->i, 1, &tensor); break;
   case TN_ATTRIBUTE_STRING: lower->status = strings_tensor(&proto->s, 1, 0, &tensor); break;
-  case TN_ATTRIBUTE_FLOATS:
-    lower->status = floats_tensor(proto->floats.items, proto->floats.count, 1, &tensor);
-    break;
+  case TN_ATTRIBUTE_FLOATS: lower->status = floats_tensor(proto->floats.items, proto->floats.count, 1, &tensor); break;
   case TN_ATTRIBUTE_INTS: lower->status = ints_tensor(proto->ints.items, proto->ints.count, &tensor); break;
   case TN_ATTRIBUTE_STRINGS:
     lower->status = strings_tensor(proto->strings.items, proto->strings.count, 1, &tensor);
     break;
   default:
-    if (type_of(proto) == TN_ATTRIBUTE_TENSOR && proto->t) lower->status = tn_onnx_tensor(proto->t, weights, &tensor);
+    if (type_of(proto) == TN_ATTRIBUTE_TENSOR && proto->t)
+      lower->status = tn_onnx_tensor(proto->t, weights, &tensor);
     else if (type_of(proto) == TN_ATTRIBUTE_SPARSE && proto->sparse)
       lower->status = tn_onnx_sparse(proto->sparse, weights, &tensor);
-    else wrong_type(lower, name, "a number, a string, a list of them or a tensor", proto);
+    else
+      wrong_type(lower, name, "a number, a string, a list of them or a tensor", proto);
   }
   if (lower->status == TENON_OK) return tn_lower_tensor(lower, tensor);
   lower->status = tn_prefix(lower->status, "attribute '%.100s': ", name);
@@ -215,8 +217,8 @@ static void dtype_value(tn_lower_t *lower, const char *name, const tn_onnx_attri
                         tenon_value_t *out_value) {
   out_value->kind = TENON_KIND_DTYPE;
   if (type_of(proto) == TN_ATTRIBUTE_STRING) { /* of Cast before operator set 6: "FLOAT", here also "f32" */
-    static const char *const names[] = {"FLOAT", "UINT8", "INT8",    "UINT16", "INT16",  "INT32",  "INT64",
-                                        "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64"};
+    static const char *const names[] = {"FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",  "INT64",
+                                        "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64"};
     const char *text = text_of(lower, proto->s);
     for (size_t i = 0; text && i < sizeof names / sizeof *names; i++)
       if (strcmp(names[i], text) == 0 && tn_onnx_dtype((int64_t)i + 1, &out_value->as.dtype)) return;
@@ -248,15 +250,20 @@ static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, t
   tenon_tensor_t **tensors = tn_arena_array(&lower->import->arena, count + 1, sizeof *tensors);
   if (!tensors) lower->status = tn_no_memory("a list", count);
   for (size_t i = 0; i < count && lower->status == TENON_OK; i++) {
-    if (!is_list && !proto->t && !proto->sparse) lower->status = tn_fail(TENON_INVALID, "no tensor is there");
-    else if (!is_list && proto->sparse) lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
-    else lower->status = tn_onnx_tensor(is_list ? &proto->tensors.items[i] : proto->t, &lower->import->weights,
-                                        &tensors[i]);
+    if (!is_list && !proto->t && !proto->sparse)
+      lower->status = tn_fail(TENON_INVALID, "no tensor is there");
+    else if (!is_list && proto->sparse)
+      lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
+    else
+      lower->status =
+          tn_onnx_tensor(is_list ? &proto->tensors.items[i] : proto->t, &lower->import->weights, &tensors[i]);
     if (lower->status == TENON_OK) (void)tn_lower_tensor(lower, tensors[i]); /* released when the import ends */
   }
   out_value->count = (uint32_t)count;
-  if (is_list) out_value->as.tensors = tensors;
-  else if (tensors) out_value->as.tensor = tensors[0];
+  if (is_list)
+    out_value->as.tensors = tensors;
+  else if (tensors)
+    out_value->as.tensor = tensors[0];
 }
 
 /* A body that uses nothing from outside; If, Loop and Scan, which may, have functions of their own. */
@@ -284,15 +291,18 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   tenon_value_t value = {argument->kind, 0, {0}};
   tenon_graph_t *graph = NULL;
   if (!is_accepted(lower, attr->name, argument->kind, proto)) return false;
-  if (argument->kind == TENON_KIND_DTYPE && argument->is_optional && proto->i == 0 && type_of(proto) == TN_ATTRIBUTE_INT)
+  if (argument->kind == TENON_KIND_DTYPE && argument->is_optional && proto->i == 0 &&
+      type_of(proto) == TN_ATTRIBUTE_INT)
     return true; /* UNDEFINED: not given */
   switch (argument->kind) {
   case TENON_KIND_BOOL: value.as.i = proto->i != 0; break;
   case TENON_KIND_INT: value.as.i = proto->i; break;
   case TENON_KIND_DIM: value.as.dim = tenon_extent(proto->i); break;
   case TENON_KIND_FLOAT:
-    if (type_of(proto) == TN_ATTRIBUTE_INT) value.kind = TENON_KIND_INT, value.as.i = proto->i;
-    else value.as.f = proto->f;
+    if (type_of(proto) == TN_ATTRIBUTE_INT)
+      value.kind = TENON_KIND_INT, value.as.i = proto->i;
+    else
+      value.as.f = proto->f;
     break;
   case TENON_KIND_DTYPE: dtype_value(lower, attr->name, proto, &value); break;
   case TENON_KIND_INTS:

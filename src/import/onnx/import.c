@@ -1,6 +1,6 @@
-/* From an ONNX file to a graph: the entry points, graphs and bodies of control flow, names in scope, and values of outer
- * graphs that a body uses, which become inputs of the body (or constants of its own).
- * Invariant: an edge is used only in the graph (site) that it belongs to; tn_ref_here is the only way across. */
+/* From an ONNX file to a graph: the entry points, graphs and bodies of control flow, names in scope, and values of
+ * outer graphs that a body uses, which become inputs of the body (or constants of its own). Invariant: an edge is used
+ * only in the graph (site) that it belongs to; tn_ref_here is the only way across. */
 #include "import/onnx/import.h"
 
 #include <stddef.h>
@@ -14,8 +14,10 @@
 
 tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name) {
   tn_ref_t *edge = tn_arena_allocate(&import->arena, sizeof *edge);
-  if (!edge) (void)tn_no_memory("a value", sizeof *edge);
-  else edge->site = site, edge->name = name, edge->id = -1, edge->ndim = -1;
+  if (!edge)
+    (void)tn_no_memory("a value", sizeof *edge);
+  else
+    edge->site = site, edge->name = name, edge->id = -1, edge->ndim = -1;
   return edge;
 }
 
@@ -35,15 +37,17 @@ tenon_status_t tn_ref_value(tn_import_t *import, tn_ref_t *edge, const tenon_ten
   tenon_tensor_t *tensor = NULL;
   *out_tensor = edge->constant;
   if (edge->constant || !is_constant(edge)) return TENON_OK;
-  if (edge->initialiser) TN_TRY(tn_onnx_tensor(edge->initialiser, &import->weights, &tensor));
-  else TN_TRY(tn_onnx_sparse(edge->sparse, &import->weights, &tensor));
+  if (edge->initialiser)
+    TN_TRY(tn_onnx_tensor(edge->initialiser, &import->weights, &tensor));
+  else
+    TN_TRY(tn_onnx_sparse(edge->sparse, &import->weights, &tensor));
   TN_TRY(keep(import, tensor));
   *out_tensor = edge->constant = tensor;
   return TENON_OK;
 }
 
 tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char *name, tenon_tensor_t *tensor,
-                                tn_ref_t **out_edge) {
+                               tn_ref_t **out_edge) {
   TN_TRY(keep(import, tensor));
   *out_edge = tn_ref_new(import, site, name);
   if (!*out_edge) return TENON_MEMORY;
@@ -142,7 +146,9 @@ tenon_status_t tn_type_read(const tn_onnx_value_t *value, tenon_dtype_t *out_dty
   static const struct {
     int field;
     const char *name;
-  } others[] = {{TN_TYPE_SEQUENCE, "a sequence"}, {TN_TYPE_MAP, "a map"}, {TN_TYPE_SPARSE, "a sparse tensor"},
+  } others[] = {{TN_TYPE_SEQUENCE, "a sequence"},
+                {TN_TYPE_MAP, "a map"},
+                {TN_TYPE_SPARSE, "a sparse tensor"},
                 {TN_TYPE_OPTIONAL, "an optional value"}};
   *out_dtype = (tenon_dtype_t){0, 0, 0}, *out_ndim = -1;
   const tn_onnx_type_t *type = value->type;
@@ -191,8 +197,10 @@ static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope
   if (!*values->name) return tn_fail(TENON_INVALID, "an initialiser without a name");
   (void)tn_onnx_dtype(values->data_type, &edge->dtype); /* what is wrong with it is said when it is read */
   edge->ndim = ndim > TENON_RANK_MAX ? -1 : (int32_t)ndim;
-  if (sparse) edge->sparse = sparse;
-  else edge->initialiser = values;
+  if (sparse)
+    edge->sparse = sparse;
+  else
+    edge->initialiser = values;
   return tn_scope_define(import, scope, values->name, edge);
 }
 
@@ -221,8 +229,8 @@ static bool defines(const tn_onnx_node_t *node, const char *name) {
 }
 
 /* A node that uses what comes later: says so; other failures say enough. */
-static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *scope, const tn_onnx_node_t *nodes, size_t index,
-                                    size_t count) {
+static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *scope, const tn_onnx_node_t *nodes,
+                                    size_t index, size_t count) {
   for (size_t k = 0; k < nodes[index].inputs.count; k++) {
     const char *name = nodes[index].inputs.items[k];
     const tn_scope_t *seen = scope;
@@ -230,16 +238,20 @@ static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *sco
     if (!*name || seen) continue;
     for (size_t j = index; j < count; j++)
       if (defines(&nodes[j], name))
-        return tn_fail(TENON_INVALID, "%s; node '%.200s' (%.100s) defines it later: nodes must be in topological order, "
-                       "without cycles", tn_error(), nodes[j].name, nodes[j].type);
+        return tn_fail(TENON_INVALID,
+                       "%s; node '%.200s' (%.100s) defines it later: nodes must be in topological order, "
+                       "without cycles",
+                       tn_error(), nodes[j].name, nodes[j].type);
   }
   return status;
 }
 
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes, size_t count) {
   if (scope->depth > TN_IMPORT_DEPTH)
-    return tn_fail(TENON_INVALID, "graphs and functions are nested more than %d deep, or functions call each other in "
-                   "a circle", TN_IMPORT_DEPTH);
+    return tn_fail(TENON_INVALID,
+                   "graphs and functions are nested more than %d deep, or functions call each other in "
+                   "a circle",
+                   TN_IMPORT_DEPTH);
   for (size_t i = 0; i < count; i++) {
     if (++import->nodes > TN_IMPORT_NODES)
       return tn_fail(TENON_INVALID, "more than %d nodes, with those of functions", TN_IMPORT_NODES);
@@ -263,8 +275,7 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
   TN_TRY(tenon_builder_create(&body->site.builder));
   body->outputs = tn_arena_array(&import->arena, graph->outputs.count, sizeof *body->outputs);
   if (!body->outputs) return tn_no_memory("a graph", 0);
-  tn_scope_t inner = {scope, &body->site, {0}, {0}, scope->opsets, scope->parameters, scope->prefix,
-                      scope->depth + 1};
+  tn_scope_t inner = {scope, &body->site, {0}, {0}, scope->opsets, scope->parameters, scope->prefix, scope->depth + 1};
   tenon_status_t status = declare(import, &inner, graph, body->dtypes);
   for (size_t i = 0; i < shared_count && status == TENON_OK; i++)
     status = capture(import, &body->site, shared[i], &edge);
@@ -301,8 +312,8 @@ static tenon_status_t list_missing(const tn_import_t *import) {
   }
   char *list = tn_text_take(&text);
   if (!list) return TENON_MEMORY;
-  tenon_status_t status = tn_fail(TENON_UNIMPLEMENTED, "%zu operator%s not supported: %s", count,
-                                  count == 1 ? " is" : "s are", list);
+  tenon_status_t status =
+      tn_fail(TENON_UNIMPLEMENTED, "%zu operator%s not supported: %s", count, count == 1 ? " is" : "s are", list);
   tn_release_memory(list);
   return status;
 }
@@ -368,7 +379,7 @@ static tenon_status_t build(tn_import_t *import, tenon_graph_t **out_graph) {
 /* Takes the storage over. */
 static tenon_status_t run(tn_storage_t *file, const char *folder, tenon_graph_t **out_graph) {
   tn_import_t import = {0};
-  import.weights = (tn_weights_t){file, folder, {0}};
+  import.weights = (tn_weights_t){file, folder, { 0 }};
   tenon_status_t status =
       tn_onnx_read_model((tn_bytes_t){file->data, (size_t)file->size}, &import.arena, &import.model);
   if (status == TENON_OK) status = check_opsets(&import.model);

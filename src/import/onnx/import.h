@@ -1,6 +1,6 @@
 /* The importer's own structures: graphs that are being built, names in scope, values.
- * import.c reads the file and walks graphs, node.c lowers one node, attribute.c reads its attributes, rule.c runs the texts
- * that say what an ONNX operator becomes, and lower_*.c hold those texts, by family. */
+ * import.c reads the file and walks graphs, node.c lowers one node, attribute.c reads its attributes, rule.c runs the
+ * texts that say what an ONNX operator becomes, and lower_*.c hold those texts, by family. */
 #ifndef TN_ONNX_IMPORT_H
 #define TN_ONNX_IMPORT_H
 
@@ -12,8 +12,8 @@
 
 typedef struct tn_site_t { /* a graph that is being built: the model's or the body of an If, Loop or Scan */
   tenon_builder_t *builder;
-  struct tn_site_t *outer; /* NULL: the model's */
-  tn_map_t local;          /* what edges of outer graphs are here, by their address */
+  struct tn_site_t *outer;    /* NULL: the model's */
+  tn_map_t local;             /* what edges of outer graphs are here, by their address */
   struct tn_ref_t **captured; /* edges of `outer` that became inputs after the declared ones, in order */
   size_t captured_count, captured_capacity;
 } tn_site_t;
@@ -21,11 +21,11 @@ typedef struct tn_site_t { /* a graph that is being built: the model's or the bo
 typedef struct tn_ref_t { /* a value */
   tn_site_t *site;
   const char *name;
-  tenon_edge_t id;     /* in site->builder; -1: a constant that nothing has used yet */
-  tenon_dtype_t dtype; /* bits 0: unknown */
-  int32_t ndim;        /* -1: unknown */
-  bool is_missing;     /* comes from an operator that is not supported: what follows is read, but not built */
-  bool is_absent;      /* a function's input that its caller left out */
+  tenon_edge_t id;          /* in site->builder; -1: a constant that nothing has used yet */
+  tenon_dtype_t dtype;      /* bits 0: unknown */
+  int32_t ndim;             /* -1: unknown */
+  bool is_missing;          /* comes from an operator that is not supported: what follows is read, but not built */
+  bool is_absent;           /* a function's input that its caller left out */
   tenon_tensor_t *constant; /* NULL: none, or not read yet */
   const tn_onnx_tensor_t *initialiser; /* NULL: none */
   const tn_onnx_sparse_t *sparse;
@@ -61,10 +61,10 @@ typedef struct tn_import_t {
   tn_arena_t arena;
   tn_weights_t weights;
   tn_onnx_model_t model;
-  tn_map_t functions; /* tn_onnx_function_t by domain, name and overload */
-  tn_map_t rules;     /* tn_choice_t by domain and operator */
+  tn_map_t functions;           /* tn_onnx_function_t by domain, name and overload */
+  tn_map_t rules;               /* tn_choice_t by domain and operator */
   struct tn_missing_t *missing; /* operators that are not supported, the last one first */
-  tenon_tensor_t **tensors; /* made on the way, released at the end */
+  tenon_tensor_t **tensors;     /* made on the way, released at the end */
   size_t tensor_count, tensor_capacity;
   int64_t nodes;
 } tn_import_t;
@@ -78,7 +78,7 @@ tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name); /*
 tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge, tn_ref_t **out_edge);
 /* A constant of this graph; takes the tensor over. */
 tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char *name, tenon_tensor_t *tensor,
-                                tn_ref_t **out_edge);
+                               tn_ref_t **out_edge);
 /* The tensor of a constant, NULL if the edge is none. */
 tenon_status_t tn_ref_value(tn_import_t *import, tn_ref_t *edge, const tenon_tensor_t **out_tensor);
 /* Looks a name up here and outside; *out_edge NULL: not defined. */

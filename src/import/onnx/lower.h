@@ -30,14 +30,11 @@ typedef struct tn_lower_t { /* a node on its way */
  *   value = call | name | "_" (absent) | "[" value {"," value} "]" | constant
  *   call  = operator "(" [argument {"," argument}] ")"      operators are those of core
  *   argument = value | attribute "=" source
- *   source = literal | name ["?" literal] ["{" from ":" to {"," from ":" to} "}"]      an attribute of the node, its default
- *          | ":" name           the dtype of a value
- *          | name "?:" name     an attribute, else the dtype of a value
- *          | "#"                how many outputs the node has
- *   constant = number ":" (name | dtype)                    a scalar of that dtype, or of that value's
- *            | "[" number {"," number} "]" ":i64"           a list
- *            | "@" attribute ["?" literal] [":" name]       an attribute as a tensor; with a name: a scalar like that value
- * Without "=" the rule is a function. */
+ *   source = literal | name ["?" literal] ["{" from ":" to {"," from ":" to} "}"]      an attribute of the node, its
+ * default | ":" name           the dtype of a value | name "?:" name     an attribute, else the dtype of a value | "#"
+ * how many outputs the node has constant = number ":" (name | dtype)                    a scalar of that dtype, or of
+ * that value's | "[" number {"," number} "]" ":i64"           a list | "@" attribute ["?" literal] [":" name]       an
+ * attribute as a tensor; with a name: a scalar like that value Without "=" the rule is a function. */
 typedef struct tn_rule_t {
   const char *text;
   int64_t since;
@@ -53,8 +50,7 @@ typedef struct tn_rules_t { /* one family */
   const tn_rule_t *items;
   size_t count;
 } tn_rules_t;
-#define TN_RULES(name, domain_)                                                                                        \
-  const tn_rules_t name = {domain_, rules, sizeof rules / sizeof *rules}
+#define TN_RULES(name, domain_) const tn_rules_t name = {domain_, rules, sizeof rules / sizeof *rules}
 
 /* rule.c */
 void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower);
@@ -78,7 +74,7 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) TENON_FORMAT(2
 const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name);
 /* A call: gives *out_count edges in the arena, missing ones if an operand is missing. */
 tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const tn_operand_t *operands,
-                          int32_t operand_count, int32_t *out_count);
+                         int32_t operand_count, int32_t *out_count);
 tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor); /* a constant; takes the tensor over */
 tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count);
 tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value); /* integers exactly up to 2^53 */

@@ -1,6 +1,6 @@
-/* If, Loop and Scan: operators of core with graphs as attributes.  What a body uses from outside becomes explicit inputs
- * after the declared ones, the same for both branches of an If.  What is known of the results' types goes along, as the
- * operators themselves cannot look into graphs. */
+/* If, Loop and Scan: operators of core with graphs as attributes.  What a body uses from outside becomes explicit
+ * inputs after the declared ones, the same for both branches of an If.  What is known of the results' types goes along,
+ * as the operators themselves cannot look into graphs. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -20,7 +20,8 @@ static bool build(tn_lower_t *lower, const char *name, tn_ref_t *const *shared, 
     tn_lower_fail(lower, "attribute '%s': expected a graph", name);
     return false;
   }
-  if (failed(lower, tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g, shared, shared_count, body)))
+  if (failed(lower,
+             tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g, shared, shared_count, body)))
     lower->status = tn_prefix(lower->status, "%s: ", name);
   if (lower->import->missing) lower->is_missing = true;
   return lower->status == TENON_OK;
@@ -114,16 +115,17 @@ static void lower_if(tn_lower_t *lower) {
 
 /* ---- Loop and Scan ---------------------------------------------------------------------------------------------- */
 
-/* Checks the body's ports and works out what is known of the results: `states` of them are carried from one evaluation to
- * the next, the body's first `skipped` inputs and outputs are its own. */
+/* Checks the body's ports and works out what is known of the results: `states` of them are carried from one evaluation
+ * to the next, the body's first `skipped` inputs and outputs are its own. */
 static known_t *carried(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *const *states, int32_t state_count,
                         int32_t scan_count, int32_t skipped_inputs, int32_t skipped_outputs, bool keeps_shape) {
-  int32_t inputs = skipped_inputs + state_count + scan_count, results = (int32_t)body->graph->outputs.count - skipped_outputs;
+  int32_t inputs = skipped_inputs + state_count + scan_count,
+          results = (int32_t)body->graph->outputs.count - skipped_outputs;
   if (body->graph->inputs.count != (size_t)inputs)
     tn_lower_fail(lower, "the body has %zu inputs, expected %d", body->graph->inputs.count, (int)inputs);
   if (results < state_count || results < lower->output_count)
-    tn_lower_fail(lower, "the body has %d outputs, expected %d values that are carried on and %d in all",
-                  (int)results, (int)state_count, (int)lower->output_count);
+    tn_lower_fail(lower, "the body has %d outputs, expected %d values that are carried on and %d in all", (int)results,
+                  (int)state_count, (int)lower->output_count);
   known_t *known = tn_arena_array(&lower->import->arena, body->graph->outputs.count + 1, sizeof *known);
   if (!known) (void)failed(lower, tn_no_memory("a node", 0));
   for (int32_t i = 0; lower->status == TENON_OK && i < results; i++) {
@@ -142,8 +144,10 @@ static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, in
   tenon_dtype_t *dtypes = tn_arena_array(&lower->import->arena, places + 1, sizeof *dtypes);
   if (!dtypes) (void)failed(lower, tn_no_memory("a node", 0));
   for (size_t i = 0; dtypes && i < places && i < (size_t)(skipped + count); i++) {
-    if (i >= (size_t)skipped) dtypes[i] = edges[i - (size_t)skipped]->dtype;
-    else dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
+    if (i >= (size_t)skipped)
+      dtypes[i] = edges[i - (size_t)skipped]->dtype;
+    else
+      dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
   }
   return dtypes;
 }
@@ -204,8 +208,10 @@ static void lower_repeated(tn_lower_t *lower) {
   for (int32_t i = is_loop ? 2 : 0; i < lower->input_count; i++)
     if (!lower->inputs[i]) tn_lower_fail(lower, "input %d is missing", (int)i);
   if (!op || lower->status != TENON_OK || failed(lower, tenon_attrs_create(op, &attrs))) return;
-  if (is_loop) build_loop(lower, op, attrs, &body);
-  else build_scan(lower, op, attrs, &body);
+  if (is_loop)
+    build_loop(lower, op, attrs, &body);
+  else
+    build_scan(lower, op, attrs, &body);
   tn_body_clear(&body);
   tenon_attrs_release(attrs);
 }

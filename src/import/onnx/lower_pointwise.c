@@ -1,5 +1,5 @@
-/* Pointwise operators, casts, and chains of them (Sum, Max, ...).  Before operator set 7 operands broadcast only when an
- * attribute said so, along an axis that it named. */
+/* Pointwise operators, casts, and chains of them (Sum, Max, ...).  Before operator set 7 operands broadcast only when
+ * an attribute said so, along an axis that it named. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
@@ -60,7 +60,8 @@ static void lower_chain(tn_lower_t *lower) {
     y = tn_lower_run(lower, TN_REFS(y, lower->inputs[i]), "%s(a, b)", name_here(lower));
   if (strcmp(lower->node->type, "Mean") == 0 && lower->input_count > 1)
     y = tn_lower_run(lower, TN_REFS(y), "div(a, %d:a)", (int)lower->input_count);
-  else if (lower->input_count == 1) y = tn_lower_run(lower, TN_REFS(y), "identity(a)");
+  else if (lower->input_count == 1)
+    y = tn_lower_run(lower, TN_REFS(y), "identity(a)");
   lower->outputs[0] = y;
 }
 
@@ -69,8 +70,8 @@ static void lower_shift(tn_lower_t *lower) {
   bool left = strcmp(direction, "LEFT") == 0;
   if (!left && strcmp(direction, "RIGHT") != 0)
     tn_lower_fail(lower, "attribute 'direction': expected LEFT or RIGHT, found '%.40s'", direction);
-  lower->outputs[0] = tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1]), "%s(a, b)",
-                             left ? "shift_left" : "shift_right");
+  lower->outputs[0] =
+      tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1]), "%s(a, b)", left ? "shift_left" : "shift_right");
 }
 
 /* clang-format off */

@@ -1,4 +1,5 @@
-/* Reductions, normalisations, softmax.  Axes are an input of the newest operator sets and an attribute of older ones. */
+/* Reductions, normalisations, softmax.  Axes are an input of the newest operator sets and an attribute of older ones.
+ */
 #include <string.h>
 
 #include "import/onnx/lower.h"
@@ -8,11 +9,14 @@ static void lower_flat(tn_lower_t *lower) {
   int64_t axis = tn_lower_int(lower, "axis", 1);
   tn_ref_t *x = lower->inputs[0];
   const char *type = lower->node->type;
-  const char *name = strcmp(type, "Softmax") == 0 ? "softmax" : strcmp(type, "Hardmax") == 0 ? "hardmax" : "log_softmax";
+  const char *name = strcmp(type, "Softmax") == 0   ? "softmax"
+                     : strcmp(type, "Hardmax") == 0 ? "hardmax"
+                                                    : "log_softmax";
   if (x->ndim > 0 && (axis == x->ndim - 1 || axis == -1))
     lower->outputs[0] = tn_lower_run(lower, TN_REFS(x), "%s(a, axis=-1)", name);
   else
-    lower->outputs[0] = tn_lower_run(lower, TN_REFS(x), "reshape(%s(flatten(a, axis=%lld), axis=-1), shape(a))", name, (long long)axis);
+    lower->outputs[0] =
+        tn_lower_run(lower, TN_REFS(x), "reshape(%s(flatten(a, axis=%lld), axis=-1), shape(a))", name, (long long)axis);
 }
 
 /* All axes but the second, as a constant. */
@@ -28,16 +32,16 @@ static tn_ref_t *other_axes(tn_lower_t *lower, const tn_ref_t *x) {
 static void lower_batch_norm_training(tn_lower_t *lower, double epsilon, double momentum) {
   tn_ref_t *x = lower->inputs[0], *axes = other_axes(lower, x);
   tn_ref_t *mean = tn_lower_run(lower, TN_REFS(x, axes), "reduce_mean(a, b, keepdims=True)");
-  tn_ref_t *var = tn_lower_run(lower, TN_REFS(x, axes, mean),
-                             "d = sub(a, c); reduce_mean(mul(d, d), b, keepdims=True)");
+  tn_ref_t *var =
+      tn_lower_run(lower, TN_REFS(x, axes, mean), "d = sub(a, c); reduce_mean(mul(d, d), b, keepdims=True)");
   mean = tn_lower_run(lower, TN_REFS(mean, axes), "squeeze(a, b)");
   var = tn_lower_run(lower, TN_REFS(var, axes), "squeeze(a, b)");
   tn_ref_t *now[] = {mean, var};
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, lower->inputs[1], lower->inputs[2], mean, var),
-                             "batch_norm(a, b, c, d, e, epsilon=%.17g)", epsilon);
+                                   "batch_norm(a, b, c, d, e, epsilon=%.17g)", epsilon);
   for (int32_t i = 0; i < 2 && i + 1 < lower->output_count; i++)
     lower->outputs[i + 1] = tn_lower_run(lower, TN_REFS(lower->inputs[3 + i], now[i]),
-                             "add(mul(a, %.17g:a), mul(cast(b, to=:a), %.17g:a))", momentum, 1 - momentum);
+                                         "add(mul(a, %.17g:a), mul(cast(b, to=:a), %.17g:a))", momentum, 1 - momentum);
 }
 
 static void lower_batch_norm(tn_lower_t *lower) {
@@ -48,12 +52,15 @@ static void lower_batch_norm(tn_lower_t *lower) {
   if (tn_lower_int(lower, "spatial", 1) == 0)
     tn_lower_fail(lower, "attribute 'spatial' 0 (statistics for each position) is not supported");
   if (lower->version < 7 && !lower->import->missing) training = false; /* as all runtimes take models of that time */
-  if (lower->version >= 14) training = tn_lower_int(lower, "training_mode", 0) != 0;
-  else if (lower->version >= 7) training = lower->output_count > 1;
-  if (training && lower->version < 14)
-    tn_lower_fail(lower, "training before operator set 14 is not supported");
-  if (training) lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
-  else lower->outputs[0] = tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
+  if (lower->version >= 14)
+    training = tn_lower_int(lower, "training_mode", 0) != 0;
+  else if (lower->version >= 7)
+    training = lower->output_count > 1;
+  if (training && lower->version < 14) tn_lower_fail(lower, "training before operator set 14 is not supported");
+  if (training)
+    lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
+  else
+    lower->outputs[0] = tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
 }
 
 /* Operator set 18 had scale and bias for each group. */
@@ -65,15 +72,17 @@ static void lower_group_norm(tn_lower_t *lower) {
   tn_ref_t *wide[2];
   for (int i = 0; i < 2; i++)
     wide[i] = tn_lower_run(lower, TN_REFS(lower->inputs[1 + i], each),
-                             "reshape(expand(unsqueeze(a, [1]:i64), concat([[%lld]:i64, b], axis=0)), [-1]:i64)", groups);
-  lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, wide[0], wide[1]), "group_norm(a, b, c, groups=%lld, epsilon=%.17g)",
-                             groups, epsilon ? epsilon->f : 1e-5);
+                           "reshape(expand(unsqueeze(a, [1]:i64), concat([[%lld]:i64, b], axis=0)), [-1]:i64)", groups);
+  lower->outputs[0] =
+      tn_lower_run(lower, TN_REFS(x, wide[0], wide[1]), "group_norm(a, b, c, groups=%lld, epsilon=%.17g)", groups,
+                   epsilon ? epsilon->f : 1e-5);
 }
 
 /* clang-format off */
 #define REDUCTION(onnx, core, changed)                                                                                 \
   {#onnx "(x) = " #core "(x, @axes, keepdims=keepdims?True)", 1, NULL},                                                \
-  {#onnx "(x, axes?) = " #core "(x, axes, keepdims=keepdims?True, noop_with_empty_axes=noop_with_empty_axes)", changed, NULL}
+  {#onnx "(x, axes?) = " #core "(x, axes, keepdims=keepdims?True, "                                                    \
+   "noop_with_empty_axes=noop_with_empty_axes)", changed, NULL}
 
 static const tn_rule_t rules[] = {
   REDUCTION(ReduceSum, reduce_sum, 13),
@@ -96,11 +105,13 @@ static const tn_rule_t rules[] = {
   {"LogSoftmax(x) = log_softmax(x, axis=axis?-1)", 13, NULL},
   {"Hardmax(x)", 1, lower_flat},
   {"Hardmax(x) = hardmax(x, axis=axis?-1)", 13, NULL},
-  {"LayerNormalization(x, scale, bias?, -stash_type) = layer_norm(x, scale, bias, axis=axis?-1, epsilon=epsilon?1e-5)", 17, NULL},
+  {"LayerNormalization(x, scale, bias?, -stash_type) = layer_norm(x, scale, bias, axis=axis?-1, "
+   "epsilon=epsilon?1e-5)", 17, NULL},
   {"RMSNormalization(x, scale, -stash_type) = rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 23, NULL},
   {"InstanceNormalization(x, scale, bias) = instance_norm(x, scale, bias, epsilon=epsilon?1e-5)", 1, NULL},
   {"GroupNormalization(x, scale, bias)", 18, lower_group_norm},
-  {"GroupNormalization(x, scale, bias, -stash_type) = group_norm(x, scale, bias, groups=num_groups, epsilon=epsilon?1e-5)", 21, NULL},
+  {"GroupNormalization(x, scale, bias, -stash_type) = group_norm(x, scale, bias, groups=num_groups, "
+   "epsilon=epsilon?1e-5)", 21, NULL},
   {"BatchNormalization(x, scale, bias, mean, var)", 1, lower_batch_norm},
   {"LpNormalization(x) = lp_norm(x, axis=axis?-1, p=p?2)", 1, NULL},
   {"MeanVarianceNormalization(x) = mean_variance_norm(x, axes=axes?[0, 2, 3])", 9, NULL},

@@ -1,4 +1,5 @@
-/* Operators that view, move or make data.  What older operator sets have as attributes (axes, shape, pads) are constants. */
+/* Operators that view, move or make data.  What older operator sets have as attributes (axes, shape, pads) are
+ * constants. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +8,8 @@
 #include "import/onnx/lower.h"
 
 static void lower_constant(tn_lower_t *lower) {
-  static const char *const names[] = {"value", "value_float", "value_floats", "value_int", "value_ints",
-                                      "value_string", "value_strings", "sparse_value"};
+  static const char *const names[] = {"value",      "value_float",  "value_floats",  "value_int",
+                                      "value_ints", "value_string", "value_strings", "sparse_value"};
   tn_ref_t *found = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (!tn_lower_attr(lower, names[i])) continue;
@@ -90,14 +91,17 @@ static const tn_rule_t rules[] = {
   {"Trilu(x, k?) = trilu(x, k, upper=upper)", 14, NULL},
   {"DepthToSpace(x) = depth_to_space(x, block=blocksize, mode=mode)", 1, NULL},
   {"SpaceToDepth(x) = space_to_depth(x, block=blocksize)", 1, NULL},
-  {"ReverseSequence(x, lengths) = reverse_sequence(x, lengths, batch_axis=batch_axis?1, time_axis=time_axis?0)", 10, NULL},
+  {"ReverseSequence(x, lengths) = reverse_sequence(x, lengths, batch_axis=batch_axis?1, "
+   "time_axis=time_axis?0)", 10, NULL},
   {"CenterCropPad(x, shape)", 18, lower_center_crop_pad},
-  {"Col2Im(x, image_shape, block_shape) = col2im(x, image_shape, block_shape, dilations=dilations, pads=pads, strides=strides)", 18, NULL},
+  {"Col2Im(x, image_shape, block_shape) = col2im(x, image_shape, block_shape, dilations=dilations, "
+   "pads=pads, strides=strides)", 18, NULL},
   {"Gather(x, indices) = gather(x, indices, axis=axis?0)", 1, NULL},
   {"GatherElements(x, indices) = gather_elements(x, indices, axis=axis?0)", 11, NULL},
   {"GatherND(x, indices) = gather_nd(x, indices, batch_dims=batch_dims)", 11, NULL},
   {"Scatter(x, indices, updates) = scatter_elements(x, indices, updates, axis=axis?0)", 9, NULL},
-  {"ScatterElements(x, indices, updates) = scatter_elements(x, indices, updates, axis=axis?0, reduction=reduction)", 11, NULL},
+  {"ScatterElements(x, indices, updates) = scatter_elements(x, indices, updates, axis=axis?0, "
+   "reduction=reduction)", 11, NULL},
   {"ScatterND(x, indices, updates) = scatter_nd(x, indices, updates, reduction=reduction)", 11, NULL},
   {"TensorScatter(x, update, at?) = tensor_scatter(x, update, at, axis=axis?-2, mode=mode)", 24, NULL},
   {"Compress(x, condition) = compress(x, condition, axis=axis)", 9, NULL},

@@ -1,6 +1,6 @@
-/* Reads messages of onnx.proto by tables: one row for one field that matters, all others are skipped.  A message is read in
- * two passes: the first counts the items of lists, the second fills them in.
- * Invariant: depth and number of messages are bounded, so that no file makes this recurse or allocate without end. */
+/* Reads messages of onnx.proto by tables: one row for one field that matters, all others are skipped.  A message is
+ * read in two passes: the first counts the items of lists, the second fills them in. Invariant: depth and number of
+ * messages are bounded, so that no file makes this recurse or allocate without end. */
 #include "import/onnx/model.h"
 
 #include <stdint.h>
@@ -238,8 +238,8 @@ static tenon_status_t read_message(reader_t *reader, const message_t *message, t
     if (rule->kind == NAME) memcpy(base + rule->offset, &empty, sizeof empty);
     if (rule->kind < LISTS || counts[i] == 0) continue;
     if (rule->kind == MESSAGES && counts[i] > MESSAGES_MAX - reader->messages)
-      return tn_fail(TENON_INVALID, "byte %zu: a %s with %zu messages in field %d",
-                     (size_t)(bytes.data - reader->file), message->name, counts[i], rule->number);
+      return tn_fail(TENON_INVALID, "byte %zu: a %s with %zu messages in field %d", (size_t)(bytes.data - reader->file),
+                     message->name, counts[i], rule->number);
     lists[i].items = tn_arena_array(reader->arena, counts[i], item_size(rule));
     if (!lists[i].items) return no_room();
   }

@@ -1,6 +1,6 @@
-/* The messages of onnx.proto that matter for running a model, as structures in an arena.  Made by model.c from the bytes of
- * a file; names are copied so that they end in 0, contents of tensors and strings point into the file.
- * Every structure opens with `present`: bit n is set if field n was in the file. */
+/* The messages of onnx.proto that matter for running a model, as structures in an arena.  Made by model.c from the
+ * bytes of a file; names are copied so that they end in 0, contents of tensors and strings point into the file. Every
+ * structure opens with `present`: bit n is set if field n was in the file. */
 #ifndef TN_ONNX_MODEL_H
 #define TN_ONNX_MODEL_H
 
@@ -12,7 +12,7 @@
     type *items;                                                                                                       \
     size_t count;                                                                                                      \
   }
-#define TN_HAS(message, number) ((message)->present >> (number) & 1)
+#define TN_HAS(message, number) (((message)->present >> (number)) & 1)
 
 typedef struct tn_onnx_entry_t { /* StringStringEntryProto */
   uint64_t present;
@@ -82,10 +82,20 @@ typedef struct tn_onnx_attribute_t { /* AttributeProto */
   TN_LIST(tn_onnx_tensor_t) tensors;
 } tn_onnx_attribute_t;
 enum {
-  TN_ATTRIBUTE_FLOAT = 1, TN_ATTRIBUTE_INT = 2, TN_ATTRIBUTE_STRING = 3, TN_ATTRIBUTE_TENSOR = 4,
-  TN_ATTRIBUTE_GRAPH = 5, TN_ATTRIBUTE_FLOATS = 6, TN_ATTRIBUTE_INTS = 7, TN_ATTRIBUTE_STRINGS = 8,
-  TN_ATTRIBUTE_TENSORS = 9, TN_ATTRIBUTE_GRAPHS = 10, TN_ATTRIBUTE_SPARSE = 11, TN_ATTRIBUTE_SPARSES = 12,
-  TN_ATTRIBUTE_TYPE = 13, TN_ATTRIBUTE_TYPES = 14
+  TN_ATTRIBUTE_FLOAT = 1,
+  TN_ATTRIBUTE_INT = 2,
+  TN_ATTRIBUTE_STRING = 3,
+  TN_ATTRIBUTE_TENSOR = 4,
+  TN_ATTRIBUTE_GRAPH = 5,
+  TN_ATTRIBUTE_FLOATS = 6,
+  TN_ATTRIBUTE_INTS = 7,
+  TN_ATTRIBUTE_STRINGS = 8,
+  TN_ATTRIBUTE_TENSORS = 9,
+  TN_ATTRIBUTE_GRAPHS = 10,
+  TN_ATTRIBUTE_SPARSE = 11,
+  TN_ATTRIBUTE_SPARSES = 12,
+  TN_ATTRIBUTE_TYPE = 13,
+  TN_ATTRIBUTE_TYPES = 14
 };
 
 typedef struct tn_onnx_node_t { /* NodeProto */

@@ -1,6 +1,6 @@
 /* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom domain), its outputs.
- * Called by import.c for each node in order.  Invariant: every call goes through tn_lower_call, which keeps track of dtypes
- * and of values that come from unsupported operators. */
+ * Called by import.c for each node in order.  Invariant: every call goes through tn_lower_call, which keeps track of
+ * dtypes and of values that come from unsupported operators. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,8 +29,10 @@ static bool failed(tn_lower_t *lower, tenon_status_t status) {
 
 static tn_ref_t *missing_edge(tn_lower_t *lower) {
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, "");
-  if (edge) edge->is_missing = true;
-  else (void)failed(lower, TENON_MEMORY);
+  if (edge)
+    edge->is_missing = true;
+  else
+    (void)failed(lower, TENON_MEMORY);
   return edge;
 }
 
@@ -66,8 +68,10 @@ const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name) {
   if (lower->is_missing || lower->status != TENON_OK) return NULL;
   tenon_status_t status = tenon_op_find(name, &op);
   if (status == TENON_OK) return op;
-  if (status != TENON_NOT_FOUND) (void)failed(lower, status);
-  else tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
+  if (status != TENON_NOT_FOUND)
+    (void)failed(lower, status);
+  else
+    tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
   return NULL;
 }
 
@@ -125,7 +129,7 @@ static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operan
 }
 
 tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const tn_operand_t *operands,
-                          int32_t operand_count, int32_t *out_count) {
+                         int32_t operand_count, int32_t *out_count) {
   tn_arena_t *arena = &lower->import->arena;
   const tenon_value_t *values = NULL;
   int32_t total = 0;
@@ -147,8 +151,8 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   if (lower->status != TENON_OK) return NULL;
   bool is_whole = operand_ids(lower, op, operands, operand_count, ids);
   if (lower->status != TENON_OK) return NULL;
-  if (is_whole && failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op, values, ids, results,
-                                                   total)))
+  if (is_whole &&
+      failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op, values, ids, results, total)))
     return NULL;
   for (uint32_t i = 0; i < op->schema.output_count; i++)
     for (int32_t j = 0, n = result_count(op, i, values); j < n; j++) {
@@ -187,16 +191,21 @@ tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) 
     return tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype)), NULL;
   if (failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
   if (tenon_dtype_id(dtype) == TENON_BOOL) number = value != 0;
-  if (dtype.code <= 1 || dtype.code == 6) memcpy(tensor->data, &number, dtype.bits / 8u);
-  else if (tenon_dtype_id(dtype) == TENON_F64) memcpy(tensor->data, &value, sizeof value);
-  else if (tenon_dtype_id(dtype) == TENON_F32) memcpy(tensor->data, &narrow, sizeof narrow);
-  else tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
+  if (dtype.code <= 1 || dtype.code == 6)
+    memcpy(tensor->data, &number, dtype.bits / 8u);
+  else if (tenon_dtype_id(dtype) == TENON_F64)
+    memcpy(tensor->data, &value, sizeof value);
+  else if (tenon_dtype_id(dtype) == TENON_F32)
+    memcpy(tensor->data, &narrow, sizeof narrow);
+  else
+    tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
   return tn_lower_tensor(lower, tensor);
 }
 
 bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity, int32_t *out_count) {
   const tenon_tensor_t *tensor = NULL;
-  if (!edge || edge->is_missing || lower->status != TENON_OK || failed(lower, tn_ref_value(lower->import, edge, &tensor)) || !tensor)
+  if (!edge || edge->is_missing || lower->status != TENON_OK ||
+      failed(lower, tn_ref_value(lower->import, edge, &tensor)) || !tensor)
     return false;
   int64_t count = tenon_count(tensor);
   if (count > capacity) return false;
@@ -215,16 +224,20 @@ bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int3
 int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return 0;
   if (edge->ndim < 0)
-    tn_lower_fail(lower, "the rank of '%.200s' must be known for this operator: add value_info to the model, as ONNX's "
-                  "shape inference does", edge->name);
+    tn_lower_fail(lower,
+                  "the rank of '%.200s' must be known for this operator: add value_info to the model, as ONNX's "
+                  "shape inference does",
+                  edge->name);
   return edge->ndim;
 }
 
 tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return tenon_dtype(TENON_F32);
   if (!edge->dtype.bits)
-    tn_lower_fail(lower, "the element type of '%.200s' must be known for this operator: add value_info to the model, "
-                  "as ONNX's shape inference does", edge->name);
+    tn_lower_fail(lower,
+                  "the element type of '%.200s' must be known for this operator: add value_info to the model, "
+                  "as ONNX's shape inference does",
+                  edge->name);
   return edge->dtype;
 }
 
@@ -247,8 +260,8 @@ static void function_parameters(tn_lower_t *lower, const tn_onnx_function_t *fun
   if (failed(lower, tn_attrs_resolve(lower->import, lower->scope, function->attributes.items,
                                      function->attributes.count, &defaults)))
     return;
-  out_list->items = tn_arena_array(&lower->import->arena, lower->attrs.count + defaults.count + 1,
-                                   sizeof *out_list->items);
+  out_list->items =
+      tn_arena_array(&lower->import->arena, lower->attrs.count + defaults.count + 1, sizeof *out_list->items);
   if (!out_list->items) {
     (void)failed(lower, tn_no_memory("attributes of a function", 0));
     return;
@@ -275,8 +288,8 @@ static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const 
   for (size_t i = 0; i < (size_t)lower->output_count; i++) {
     tn_ref_t *edge;
     TN_TRY(tn_scope_find(lower->import, inner, function->outputs.items[i], &edge));
-    if (!edge) return tn_fail(TENON_INVALID, "the function's output '%.200s' is not defined in it",
-                              function->outputs.items[i]);
+    if (!edge)
+      return tn_fail(TENON_INVALID, "the function's output '%.200s' is not defined in it", function->outputs.items[i]);
     lower->outputs[i] = edge->is_absent ? NULL : edge;
   }
   return TENON_OK;
@@ -330,7 +343,8 @@ static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
     if (count && !is_list && !lower->inputs[next]) next++, count = 0;
     for (int32_t j = 0; is_list && j < count; j++)
       if (!lower->inputs[next + j])
-        tn_lower_fail(lower, "input %d is absent, in the list `%s` of %s", next + j, op->schema.inputs[i].name, op->name);
+        tn_lower_fail(lower, "input %d is absent, in the list `%s` of %s", next + j, op->schema.inputs[i].name,
+                      op->name);
     operands[i] = (tn_operand_t){lower->inputs + next, count, is_list};
     next += count;
   }
@@ -359,13 +373,14 @@ static void custom_node(tn_lower_t *lower) {
     tn_attr_t *attr = &lower->attrs.items[i];
     if (tn_schema_attr(&op->schema, attr->name, strlen(attr->name)) < 0)
       tn_lower_fail(lower, "attribute '%.100s' is none of %s", attr->name, op->schema.text);
-    else (void)tn_lower_set(lower, attr, op, attrs, attr->name);
+    else
+      (void)tn_lower_set(lower, attr, op, attrs, attr->name);
     attr->is_used = true;
   }
   custom_count(lower, op, attrs);
   tn_operand_t *operands = custom_operands(lower, op);
-  tn_ref_t **edges = operands ? tn_lower_call(lower, op, attrs, operands, (int32_t)op->schema.input_count, &count)
-                               : NULL;
+  tn_ref_t **edges =
+      operands ? tn_lower_call(lower, op, attrs, operands, (int32_t)op->schema.input_count, &count) : NULL;
   if (edges && count < lower->output_count)
     tn_lower_fail(lower, "%d outputs, but %s gives %d", (int)lower->output_count, op->schema.text, (int)count);
   for (int32_t i = 0; edges && i < lower->output_count && i < count; i++) lower->outputs[i] = edges[i];
@@ -442,11 +457,15 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
   const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
   bool is_custom = *domain && strncmp(domain, "ai.onnx", 7) != 0;
   if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
-  if (function) inline_function(lower, function);
-  else if (rule) tn_rule_run(rule, lower);
-  else if (is_custom) custom_node(lower);
-  else tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
-                                      : "no such operator is known");
+  if (function)
+    inline_function(lower, function);
+  else if (rule)
+    tn_rule_run(rule, lower);
+  else if (is_custom)
+    custom_node(lower);
+  else
+    tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
+                                   : "no such operator is known");
   for (int32_t i = 0; lower->is_missing && i < lower->output_count; i++) lower->outputs[i] = missing_edge(lower);
   if (lower->status != TENON_OK) return lower->status;
   for (size_t i = 0; i < lower->attrs.count && !lower->is_missing; i++)
@@ -466,7 +485,8 @@ static const char *name_of(tn_import_t *import, const tn_scope_t *scope, const t
 }
 
 tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *node) {
-  tn_lower_t lower = {import, scope, node, name_of(import, scope, node), 0, {NULL, 0}, NULL, 0, NULL, 0, false, TENON_OK};
+  tn_lower_t lower = {import, scope, node,    name_of(import, scope, node), 0, {NULL, 0}, NULL, 0, NULL,
+                      0,      false, TENON_OK};
   if (!lower.name) return tn_no_memory("a name", 0);
   tenon_status_t status = lower_node(&lower);
   if (status == TENON_OK) return TENON_OK;

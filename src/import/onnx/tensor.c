@@ -1,6 +1,6 @@
-/* TensorProto to tensors.  Raw and external elements of suitable alignment are borrowed from the mapped file; typed fields
- * (float_data, int32_data, ...) hold one number for one unit of memory, and are unpacked here.
- * Invariant: no size from the file is trusted before it was compared with the bytes that are there. */
+/* TensorProto to tensors.  Raw and external elements of suitable alignment are borrowed from the mapped file; typed
+ * fields (float_data, int32_data, ...) hold one number for one unit of memory, and are unpacked here. Invariant: no
+ * size from the file is trusted before it was compared with the bytes that are there. */
 #include "import/onnx/tensor.h"
 
 #include <stdio.h>
@@ -176,8 +176,8 @@ static tenon_status_t from_bytes(const item_t *item, tn_storage_t *storage, tn_b
     return tn_fail(TENON_INVALID, "expected %llu bytes, found %zu", (unsigned long long)item->size, bytes.size);
   for (size_t i = 0; is_bool && as_is && i < bytes.size; i++) as_is = bytes.data[i] <= 1;
   if (as_is)
-    return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim, item->proto->dims.items, NULL,
-                          out_tensor);
+    return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim, item->proto->dims.items,
+                          NULL, out_tensor);
   TN_TRY(tenon_tensor_create(item->dtype, item->ndim, item->proto->dims.items, out_tensor));
   unsigned char *data = (*out_tensor)->data;
   if (bytes.size) memcpy(data, bytes.data, bytes.size);

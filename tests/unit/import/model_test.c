@@ -1,5 +1,5 @@
-/* Models from files.  Those in import/case have inputs and the outputs that onnx.reference (or NumPy) computes, those in
- * import/bad are wrong in one way each: tests/data/import/make.py. */
+/* Models from files.  Those in import/case have inputs and the outputs that onnx.reference (or NumPy) computes, those
+ * in import/bad are wrong in one way each: tests/data/import/make.py. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>

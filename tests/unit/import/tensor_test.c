@@ -29,8 +29,10 @@ static const struct {
     {"int16", TENON_I16, "\0\0\1\0\2\0\3\0\1\0\0\0"},
     {"int32", TENON_I32, "\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\0\0\0\0"},
     {"uint32", TENON_U32, "\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\0\0\0\0"},
-    {"int64", TENON_I64, "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
-    {"uint64", TENON_U64, "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
+    {"int64", TENON_I64,
+     "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
+    {"uint64", TENON_U64,
+     "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
     {"bool", TENON_BOOL, "\0\1\1\1\1\0"},
     {"float16", TENON_F16, "\0\0\0\x3c\0\x40\0\x42\0\x3c\0\0"},
     {"bfloat16", TENON_BF16, "\0\0\x80\x3f\0\x40\x40\x40\x80\x3f\0\0"},
@@ -219,8 +221,9 @@ TEST("headers that are wrong or promise too much are refused with a reason") {
 }
 
 TEST("a tensor file that is cut off anywhere is loaded or refused, never read beyond its end") {
-  static const char *const names[] = {"npy/text.npy", "npy/f8_fortran.npy", "tensor/float_typed.pb",
-                                      "tensor/complex64_raw.pb", "tensor/string.pb", "tensor/unpacked.pb"};
+  static const char *const names[] = {"npy/text.npy",          "npy/f8_fortran.npy",
+                                      "tensor/float_typed.pb", "tensor/complex64_raw.pb",
+                                      "tensor/string.pb",      "tensor/unpacked.pb"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char path[500];
     static char data[4096];

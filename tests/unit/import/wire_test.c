@@ -5,9 +5,7 @@
 
 #include "check.h"
 
-static tn_wire_t open_bytes(const void *data, size_t size) {
-  return tn_wire_open(data, (tn_bytes_t){data, size});
-}
+static tn_wire_t open_bytes(const void *data, size_t size) { return tn_wire_open(data, (tn_bytes_t){data, size}); }
 #define OPEN(text) open_bytes(text, sizeof(text) - 1)
 
 TEST("the specification's examples are read: 150, a string, fixed words") {
@@ -41,7 +39,8 @@ TEST("a field that is cut off anywhere is a failure that says where") {
     tn_field_t field;
     tn_wire_t wire = open_bytes(bytes, size);
     bool whole = false;
-    while (tn_wire_next(&wire, &field)) {}
+    while (tn_wire_next(&wire, &field)) {
+    }
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) whole |= ends[i] == size;
     if (!CHECK((tn_wire_status(&wire) == TENON_OK) == whole)) fprintf(stderr, "  of %zu bytes\n", size);
     if (!whole) CHECK_TEXT(tn_error(), "byte ");
