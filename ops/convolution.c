@@ -173,6 +173,7 @@ static tenon_status_t depthwise_run(tenon_call_t *call, void *argument, int64_t 
         depthwise_f64(job, start, (const double *)x, (const double *)filters, channels, (double *)to, lanes);
         break;
       case TENON_I32:
+      case TENON_U32:
         depthwise_u32(job, start, (const uint32_t *)x, (const uint32_t *)filters, channels, (uint32_t *)to, lanes);
         break;
       default:

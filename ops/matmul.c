@@ -9,8 +9,8 @@
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-static tenon_status_t inner_check(tenon_infer_t *infer, int transpose_a, int transpose_b) {
-  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+static tenon_status_t inner_check(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
+                                  int transpose_b) {
   tenon_dim_t ka = a->dims[a->ndim == 1 ? 0 : a->ndim - (transpose_a ? 2 : 1)];
   tenon_dim_t kb = b->dims[b->ndim == 1 ? 0 : b->ndim - (transpose_b ? 1 : 2)];
   if (dim_differ(ka, kb))
@@ -40,17 +40,13 @@ static tenon_status_t bias_check(tenon_infer_t *infer, const char *name) {
   return TENON_OK;
 }
 
-static tenon_status_t matmul_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
+                                 int transpose_b) {
   tenon_meta_t *out = infer->outputs[0];
-  int transpose_a = infer->attrs[0].as.i != 0, transpose_b = infer->attrs[1].as.i != 0;
-  if (infer->attrs[2].as.i != FINISH_none && out->dtype.code != (TENON_F32 & 0xff) &&
-      out->dtype.code != (TENON_BF16 & 0xff))
-    return tenon_fail(infer, TENON_INVALID, "an activation needs a float dtype, but a is of integers");
   if (a->ndim < 1 || b->ndim < 1)
     return tenon_fail(infer, TENON_INVALID, "%s has no axes; matmul wants vectors, matrices or stacks of matrices",
                       a->ndim < 1 ? "a" : "b");
-  TENON_TRY(inner_check(infer, transpose_a, transpose_b));
+  TENON_TRY(inner_check(infer, a, b, transpose_a, transpose_b));
   int32_t batch_a = a->ndim > 2 ? a->ndim - 2 : 0, batch_b = b->ndim > 2 ? b->ndim - 2 : 0;
   int32_t batch = batch_a > batch_b ? batch_a : batch_b;
   for (int32_t i = 0; i < batch; i++) {
@@ -65,6 +61,15 @@ static tenon_status_t matmul_infer(tenon_infer_t *infer) {
   out->ndim = batch;
   if (a->ndim > 1) out->dims[out->ndim++] = a->dims[a->ndim - (transpose_a ? 1 : 2)];
   if (b->ndim > 1) out->dims[out->ndim++] = b->dims[b->ndim - (transpose_b ? 2 : 1)];
+  return TENON_OK;
+}
+
+static tenon_status_t matmul_infer(tenon_infer_t *infer) {
+  const tenon_value_t *attrs = infer->attrs;
+  tenon_dtype_t dtype = infer->outputs[0]->dtype;
+  if (attrs[2].as.i != FINISH_none && dtype.code != (TENON_F32 & 0xff) && dtype.code != (TENON_BF16 & 0xff))
+    return tenon_fail(infer, TENON_INVALID, "an activation needs a float dtype, but a is of integers");
+  TENON_TRY(core_matmul_infer(infer, infer->inputs[0], infer->inputs[1], attrs[0].as.i != 0, attrs[1].as.i != 0));
   return bias_check(infer, "bias");
 }
 
@@ -74,7 +79,7 @@ static tenon_status_t gemm_infer(tenon_infer_t *infer) {
   int trans_a = infer->attrs[2].as.i != 0, trans_b = infer->attrs[3].as.i != 0;
   if (a->ndim != 2 || b->ndim != 2)
     return tenon_fail(infer, TENON_INVALID, "gemm multiplies matrices, but a has %d axes and b %d", a->ndim, b->ndim);
-  TENON_TRY(inner_check(infer, trans_a, trans_b));
+  TENON_TRY(inner_check(infer, a, b, trans_a, trans_b));
   out->ndim = 2;
   out->dims[0] = a->dims[trans_a ? 1 : 0];
   out->dims[1] = b->dims[trans_b ? 0 : 1];

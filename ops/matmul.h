@@ -19,6 +19,10 @@ typedef struct matmul_t {
   matrix_t a, b, c, bias; /* bias.data NULL: none */
 } matmul_t;
 
+/* infer of NumPy's matmul: checks a and b, states output 0. */
+tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
+                                 int transpose_b);
+
 /* Of inputs a, b, bias, and the output, as the schemas of matmul and gemm order them. */
 void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b, matmul_t *out);
 

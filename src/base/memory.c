@@ -8,12 +8,18 @@
 static atomic_llong countdown; /* allocations until failure; 0: off */
 static atomic_llong made;
 static atomic_bool armed, stays;
+static atomic_llong left; /* bytes until the limit */
+static atomic_bool limited;
 
-static bool refuse(void) {
+static bool refuse(size_t size) {
+  if (atomic_load_explicit(&limited, memory_order_relaxed)) {
+    if ((long long)size < 0 || atomic_load(&left) < (long long)size) return true;
+    atomic_fetch_sub(&left, (long long)size);
+  }
   if (!atomic_load_explicit(&armed, memory_order_relaxed)) return false;
   atomic_fetch_add(&made, 1);
-  long long left = atomic_fetch_sub(&countdown, 1);
-  return left == 1 || (left < 1 && atomic_load(&stays));
+  long long more = atomic_fetch_sub(&countdown, 1);
+  return more == 1 || (more < 1 && atomic_load(&stays));
 }
 
 void tn_memory_fail_after(int64_t n, bool sticky) {
@@ -24,18 +30,27 @@ void tn_memory_fail_after(int64_t n, bool sticky) {
   if (n == 0) atomic_store(&armed, false);
 }
 
+void tn_memory_limit(int64_t bytes) {
+  atomic_store(&left, bytes);
+  atomic_store(&limited, bytes > 0);
+}
+
 int64_t tn_memory_count(void) { return atomic_load(&made); }
 
-void *tn_allocate(size_t size) { return refuse() ? NULL : malloc(size ? size : 1); }
+void *tn_allocate(size_t size) { return refuse(size) ? NULL : malloc(size ? size : 1); }
 
-void *tn_allocate_zero(size_t count, size_t size) { return refuse() ? NULL : calloc(count ? count : 1, size ? size : 1); }
+void *tn_allocate_zero(size_t count, size_t size) {
+  size_t bytes;
+  if (refuse(__builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes)) return NULL;
+  return calloc(count ? count : 1, size ? size : 1);
+}
 
-void *tn_reallocate(void *pointer, size_t size) { return refuse() ? NULL : realloc(pointer, size ? size : 1); }
+void *tn_reallocate(void *pointer, size_t size) { return refuse(size) ? NULL : realloc(pointer, size ? size : 1); }
 
 void tn_release_memory(void *pointer) { free(pointer); }
 
 void *tn_allocate_aligned(size_t size) {
-  if (size > SIZE_MAX / 2 || refuse()) return NULL;
+  if (size > SIZE_MAX / 2 || refuse(size)) return NULL;
   char *block = malloc(size + 2 * TN_ALIGNMENT); /* room for the block's own address in front; aligned_alloc is not portable */
   if (!block) return NULL;
   char *aligned = block + TN_ALIGNMENT - (uintptr_t)block % TN_ALIGNMENT;

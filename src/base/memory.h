@@ -19,6 +19,8 @@ char *tn_copy_text(const char *text, size_t size);    /* terminated copy of `siz
 
 /* Makes the n-th allocation from now fail (and those after it, if `sticky`); 0 switches that off.  Tests only. */
 void tn_memory_fail_after(int64_t n, bool sticky);
+/* Lets allocations from now on fail once they sum up to more, freed ones included: a bound on work; 0: off.  Tests only. */
+void tn_memory_limit(int64_t bytes);
 /* Allocations made since the last tn_memory_fail_after. */
 int64_t tn_memory_count(void);
 

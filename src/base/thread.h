@@ -10,6 +10,8 @@ typedef struct tn_thread_t {
   int32_t threads;           /* of a parallel-for begun by this thread; 0: the process's default */
   int32_t inside;            /* depth of parallel-for: inner ones run on this thread alone */
   void *profile;             /* the profile that spans of this thread go to, or NULL */
+  uint64_t seed, drawn;      /* random numbers of this thread, if it has a seed of its own */
+  int32_t has_seed;
   void *cache[1];            /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
   char *error;               /* message of the last failure, or NULL: short_error */

@@ -39,15 +39,20 @@ static const struct {
 #define UINTS (BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64))
 
 static const struct {
-  const char *name;
+  const char *text;
+  size_t size;
   uint64_t set;
-} classes[] = {{"any", ALL & ~BIT(LIST)},
-               {"float", FLOATS},
-               {"int", INTS},
-               {"uint", UINTS},
-               {"complex", BIT(C64) | BIT(C128)},
-               {"number", FLOATS | INTS | UINTS}};
+} classes[] = {{"any", 3, ALL & ~BIT(LIST)},
+               {"float", 5, FLOATS},
+               {"int", 3, INTS},
+               {"uint", 4, UINTS},
+               {"complex", 7, BIT(C64) | BIT(C128)},
+               {"number", 6, FLOATS | INTS | UINTS}};
 enum { CLASSES = sizeof classes / sizeof *classes };
+
+static inline bool is_text(const char *known, size_t known_size, const char *text, size_t size) {
+  return known_size == size && known[0] == text[0] && memcmp(known, text, size) == 0;
+}
 
 const char *tn_dtype_name(tenon_dtype_t dtype) {
   int index = tn_dtype_index(dtype);
@@ -56,20 +61,20 @@ const char *tn_dtype_name(tenon_dtype_t dtype) {
 
 bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype) {
   for (int i = 0; i < TN_DTYPE_LIST; i++)
-    if (names[i].size == size && memcmp(names[i].text, text, size) == 0) return *out_dtype = tn_dtype_at(i), true;
+    if (is_text(names[i].text, names[i].size, text, size)) return *out_dtype = tn_dtype_at(i), true;
   return false;
 }
 
 uint64_t tn_dtype_set(const char *text, size_t size) {
   tenon_dtype_t dtype;
   for (int i = 0; i < CLASSES; i++)
-    if (strlen(classes[i].name) == size && memcmp(classes[i].name, text, size) == 0) return classes[i].set;
+    if (is_text(classes[i].text, classes[i].size, text, size)) return classes[i].set;
   return tn_dtype_parse(text, size, &dtype) ? (uint64_t)1 << tn_dtype_index(dtype) : 0;
 }
 
 const char *tn_dtype_word(int index) {
   if (index < TN_DTYPE_LIST) return names[index].text;
-  return index - TN_DTYPE_LIST < CLASSES ? classes[index - TN_DTYPE_LIST].name : NULL;
+  return index - TN_DTYPE_LIST < CLASSES ? classes[index - TN_DTYPE_LIST].text : NULL;
 }
 
 void tn_dtype_set_print(uint64_t set, char *out_text, size_t capacity) {

@@ -13,29 +13,17 @@
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_word(char c) { return is_letter(c) || is_digit(c); }
-static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static inline bool is_word(char c) { /* letters, digits, '_': a bit for each character */
+  static const uint64_t bits[4] = {0x03ff000000000000, 0x07fffffe87fffffe, 0, 0};
+  return bits[(unsigned char)c >> 6] >> (c & 63) & 1;
+}
+static inline bool is_letter(char c) { return is_word(c) && !is_digit(c); }
+static inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-static bool is_sign(char c) {
-  switch (c) {
-  case '(':
-  case ')':
-  case '[':
-  case ']':
-  case ',':
-  case '=':
-  case ':':
-  case ';':
-  case '.':
-  case '*':
-  case '?':
-  case '!':
-  case '@':
-  case '|': return true;
-  default: return false;
-  }
+static inline bool is_sign(char c) { /* one of ()[],=;*?!@| which are tokens whatever follows */
+  static const uint64_t bits[4] = {0xa800170200000000, 0x1000000028000001, 0, 0};
+  return bits[(unsigned char)c >> 6] >> (c & 63) & 1;
 }
 
 static const char *bad(tn_lexer_t *lexer, const char *end, const char *why) {
@@ -80,6 +68,8 @@ void tn_lexer_next(tn_lexer_t *lexer) {
     lexer->kind = TN_TOKEN_NAME;
     while (is_word(*at)) at++;
     if (at - lexer->start > TN_NAME_MAX) bad(lexer, at, "a name of more than 255 bytes");
+  } else if (is_sign(*at)) {
+    lexer->kind = *at++;
   } else if (*at == '-' && at[1] == '>') {
     lexer->kind = TN_TOKEN_ARROW, at += 2;
   } else if (is_digit(*at) || *at == '-' || (*at == '.' && is_digit(at[1]))) {
@@ -90,10 +80,10 @@ void tn_lexer_next(tn_lexer_t *lexer) {
     lexer->kind = TN_TOKEN_SCOPE, at += 2;
   } else if (at[0] == '.' && at[1] == '.' && at[2] == '.') {
     lexer->kind = TN_TOKEN_DOTS, at += 3;
+  } else if (*at == ':' || *at == '.') {
+    lexer->kind = *at++;
   } else if (*at == 0) {
     lexer->kind = TN_TOKEN_END;
-  } else if (is_sign(*at)) {
-    lexer->kind = *at++;
   } else {
     at = bad(lexer, at + 1, "which no text of the contract has");
   }
@@ -112,8 +102,10 @@ bool tn_lexer_take(tn_lexer_t *lexer, int kind) {
 }
 
 bool tn_lexer_is(const tn_lexer_t *lexer, const char *word) {
-  return lexer->kind == TN_TOKEN_NAME && lexer->start[0] == word[0] && strncmp(lexer->start, word, lexer->size) == 0 &&
-         word[lexer->size] == 0;
+  if (lexer->kind != TN_TOKEN_NAME) return false;
+  size_t i = 0; /* words are short, and most differ in the first letter */
+  while (i < lexer->size && lexer->start[i] == word[i]) i++;
+  return i == lexer->size && word[i] == 0;
 }
 
 tenon_status_t tn_lexer_expect(tn_lexer_t *lexer, int kind, const char *expected) {

@@ -118,12 +118,18 @@ static tenon_status_t parse_attribute(parser_t *p, draft_t *draft) {
 
 /* ---- arguments and results --------------------------------------------------------------------------------------- */
 
+static bool is_same(const char *known, const char *name, size_t size) {
+  size_t i = 0;
+  while (i < size && known[i] && known[i] == name[i]) i++;
+  return i == size && known[i] == 0;
+}
+
 static draft_t *find(const parser_t *p, const char *name, size_t size, int *out_group) {
   for (int group = 0; group < GROUPS; group++)
     for (uint32_t i = 0; i < p->counts[group]; i++) {
       draft_t *draft = &p->drafts[group][i];
       const char *known = draft->argument.name;
-      if (known && strlen(known) == size && memcmp(known, name, size) == 0) return *out_group = group, draft;
+      if (known && is_same(known, name, size)) return *out_group = group, draft;
     }
   return NULL;
 }
@@ -405,7 +411,7 @@ tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t
 
 static int32_t index_of(const tn_argument_t *arguments, uint32_t count, const char *name, size_t size) {
   for (uint32_t i = 0; i < count; i++)
-    if (strlen(arguments[i].name) == size && memcmp(arguments[i].name, name, size) == 0) return (int32_t)i;
+    if (is_same(arguments[i].name, name, size)) return (int32_t)i;
   return -1;
 }
 

@@ -27,8 +27,8 @@ typedef struct parser_t {
   tn_arena_t *arena;
   draft_t drafts[ARGUMENTS_MAX]; /* inputs, then results */
   uint32_t variable_count;
-  uint64_t *sets;
-  const char **names;
+  uint64_t sets[VARIABLES_MAX];
+  const char *names[VARIABLES_MAX];
   const char *variables[VARIABLES_MAX]; /* where the name of a type variable stands; NULL: a rule of inputs */
 } parser_t;
 
@@ -36,21 +36,17 @@ static const char *argument_name(const tn_schema_t *schema, uint32_t i) {
   return i < schema->input_count ? schema->inputs[i].name : schema->outputs[i - schema->input_count].name;
 }
 
-static bool token_is(const tn_lexer_t *token, const char *word) {
-  return strlen(word) == token->size && memcmp(word, token->start, token->size) == 0;
-}
-
 /* Index among inputs and results, -1: none of them. */
 static int32_t find_argument(const parser_t *p, const tn_lexer_t *token) {
   uint32_t count = p->schema->input_count + p->schema->output_count;
   for (uint32_t i = 0; i < count; i++)
-    if (token_is(token, argument_name(p->schema, i))) return (int32_t)i;
+    if (tn_lexer_is(token, argument_name(p->schema, i))) return (int32_t)i;
   return -1;
 }
 
 static int32_t find_variable(const parser_t *p, const tn_lexer_t *token) {
   for (uint32_t i = 0; i < p->variable_count; i++)
-    if (p->variables[i] && token_is(token, p->names[i])) return (int32_t)i;
+    if (p->variables[i] && tn_lexer_is(token, p->names[i])) return (int32_t)i;
   return -1;
 }
 
@@ -222,10 +218,7 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   memset(p.drafts, 0, count * sizeof *p.drafts);
   char *copy = tn_arena_text(arena, text, strlen(text));
   tn_type_source_t *sources = tn_arena_array(arena, count, sizeof *sources);
-  uint64_t *sets = tn_arena_array(arena, VARIABLES_MAX, sizeof *sets);
-  const char **names = tn_arena_array(arena, VARIABLES_MAX, sizeof *names);
-  if (!copy || !sources || !sets || !names) return tn_no_memory("types", strlen(text));
-  p.sets = sets, p.names = names;
+  if (!copy || !sources) return tn_no_memory("types", strlen(text));
   tn_lexer_open(&p.lexer, "types", copy);
   if (p.lexer.kind != TN_TOKEN_END) {
     do TN_TRY(parse_rule(&p));
@@ -237,6 +230,10 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   }
   TN_TRY(check_all_stated(&p));
   TN_TRY(check_bound(&p));
+  uint64_t *sets = tn_arena_array(arena, p.variable_count, sizeof *sets);
+  const char **names = tn_arena_array(arena, p.variable_count, sizeof *names);
+  if (!sets || !names) return tn_no_memory("types", p.variable_count * sizeof *sets);
+  for (uint32_t i = 0; i < p.variable_count; i++) sets[i] = p.sets[i], names[i] = p.names[i];
   for (uint32_t i = 0; i < count; i++) {
     sources[i] = p.drafts[i].type;
     sources[i].is_list =

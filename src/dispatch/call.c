@@ -23,8 +23,9 @@ static inline __attribute__((always_inline)) tenon_status_t dispatch(const tenon
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
-  keys &= ~thread->exclude & op->mask;
-  const tn_slot_t *slot = &op->slots[keys ? op->index[tn_key_highest(keys)] : 0];
+  keys &= ~thread->exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
+  const tn_slot_t *slots = __atomic_load_n(&op->slots, __ATOMIC_ACQUIRE); /* see tn_table_build */
+  const tn_slot_t *slot = &slots[keys ? op->index[tn_key_highest(keys)] : 0];
   frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
   frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
   frame->call.context = slot->context, frame->call.state = state;
@@ -44,39 +45,64 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
 
 /* ---- random numbers --------------------------------------------------------------------------------------------- */
 
-static uint64_t process_seed = 0x7e5eed, process_offset; /* of all threads that set no seed of their own */
+static const uint64_t process_seed = 0x7e5eed; /* of all threads that set no seed of their own */
+static uint64_t process_drawn;
 
 void tenon_random_seed(uint64_t seed) {
-  __atomic_store_n(&process_seed, seed, __ATOMIC_RELAXED);
-  __atomic_store_n(&process_offset, 0, __ATOMIC_RELAXED);
+  tn_thread_t *thread = tn_thread();
+  thread->seed = seed, thread->drawn = 0, thread->has_seed = 1;
 }
 
 tenon_random_t tn_random_take(int64_t draws) {
-  uint64_t offset = __atomic_fetch_add(&process_offset, (uint64_t)(draws > 0 ? draws : 0), __ATOMIC_RELAXED);
-  return (tenon_random_t){sizeof(tenon_random_t), 0, __atomic_load_n(&process_seed, __ATOMIC_RELAXED), offset, NULL};
+  tn_thread_t *thread = tn_thread();
+  uint64_t more = draws > 0 ? (uint64_t)draws : 0, offset = thread->drawn;
+  if (thread->has_seed) thread->drawn += more;
+  else offset = __atomic_fetch_add(&process_drawn, more, __ATOMIC_RELAXED);
+  return (tenon_random_t){sizeof(tenon_random_t), 0, thread->has_seed ? thread->seed : process_seed, offset, NULL};
 }
 
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
-static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t *const *outputs) {
-  tn_frame_t frame;
-  int64_t most = 0;
+/* Numbers that a call draws at most: as infer says, else one for each element of the largest result. */
+static int64_t draws_of(const tenon_op_t *op, int64_t stated, tenon_tensor_t *const *outputs) {
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o] && tenon_count(outputs[o]) > most) most = tenon_count(outputs[o]);
-  tenon_random_t random = tn_random_take(most);
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, &random);
+    if (outputs[o] && outputs[o]->data && tenon_count(outputs[o]) > stated) stated = tenon_count(outputs[o]);
+  return stated;
+}
+
+static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                 tenon_tensor_t *const *outputs, void *state) {
+  tn_inference_t inference = {0};
+  if (op->infer) {
+    tenon_meta_t **in, **out;
+    tn_scratch_mark_t mark = tn_scratch_mark();
+    tenon_status_t status = op->create && !state ? tn_state_get(op, attrs ? attrs : op->defaults, &state) : TENON_OK;
+    if (status == TENON_OK) status = tn_metas_of_inputs(op, inputs, &in);
+    if (status == TENON_OK) status = tn_metas_of_results(op, attrs ? attrs : op->defaults, 0, &out);
+    if (status == TENON_OK) status = tn_infer(&inference, op, attrs ? attrs : op->defaults, state, in, out);
+    tn_scratch_reset(mark);
+    if (status != TENON_OK) return status;
+  }
+  tn_frame_t frame;
+  tenon_random_t random = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random);
+  tn_frame_close(&frame);
+  return status;
+}
+
+static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t *op, const tenon_value_t *attrs,
+                                                                tenon_tensor_t *const *inputs,
+                                                                tenon_tensor_t *const *outputs, void *state) {
+  if (__builtin_expect((op->traits & TENON_RANDOM) != 0, 0)) return run_random(op, attrs, inputs, outputs, state);
+  tn_frame_t frame;
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, NULL);
   tn_frame_close(&frame);
   return status;
 }
 
 tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                             tenon_tensor_t *const *outputs) {
-  if (__builtin_expect((op->traits & TENON_RANDOM) != 0, 0)) return run_random(op, attrs, inputs, outputs);
-  tn_frame_t frame;
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, NULL);
-  tn_frame_close(&frame);
-  return status;
+  return run(op, attrs, inputs, outputs, NULL);
 }
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
@@ -102,7 +128,10 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   const int64_t *strides = dense;
   if (meta->strided) strides = (const int64_t *)(const void *)meta->strides;
   else tn_strides_dense(meta->ndim, shape, dense);
-  int64_t offset = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes / 8);
+  int64_t offset = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
+  if (offset % 8)
+    return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
+  offset /= 8;
   if (tn_tensor_is_owned(of)) return tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor);
   tenon_tensor_t as = *of; /* nobody knows how long the caller's memory lives: the result gets its own */
   as.ndim = meta->ndim, as.shape = (int64_t *)(uintptr_t)shape, as.strides = (int64_t *)(uintptr_t)strides;
@@ -154,7 +183,20 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
                         tn_shape_print(given->ndim, given->shape, found, sizeof found));
 }
 
-/* Results that infer marked as the same memory as a written input (`Tensor(a!)`), or as that input itself. */
+/* A result that is a slot of a composite gets the memory that infer says; without a bound run makes it. */
+static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta, tenon_tensor_t *const *inputs,
+                                 tenon_tensor_t *result) {
+  for (uint32_t i = 0; meta->items && i < meta->count; i++)
+    TN_TRY(fill_slots(inference, meta->items[i], inputs, tenon_item(result, i)));
+  if (!(result->keys & TN_TENSOR_UNSET)) return TENON_OK;
+  tenon_tensor_t *made;
+  TN_TRY(tn_result_create(inference, meta, inputs, &made));
+  tenon_status_t status = made->keys & TN_TENSOR_UNSET ? TENON_OK : tn_slot_take(result, made);
+  tenon_tensor_release(made);
+  return status;
+}
+
+/* Results that are an input that is written to (`Tensor(a!)`), and that input. */
 static int32_t written_input(const tenon_op_t *op, uint32_t o) {
   const tn_argument_t *result = &op->schema.outputs[o];
   for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
@@ -173,9 +215,9 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   tn_inference_t inference;
   inference.extents = NULL;
   tenon_meta_t **in, **out;
-  uint64_t made = 0;
+  uint64_t made = 0, written = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o]) wanted |= (uint64_t)1 << o;
+    if (outputs[o]) wanted |= wanted || !may_create ? (uint64_t)1 << o : 0; /* wanted 0: all */
     else if (!may_create && !op->schema.outputs[o].is_optional)
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name, op->schema.outputs[o].name);
   if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
@@ -192,10 +234,14 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     int32_t same = written_input(op, o);
     if (outputs[o]) {
       status = check_output(op, &inference, out[o], outputs[o], o);
+      if (status == TENON_OK && same >= 0 && inputs[same] && outputs[o]->data != inputs[same]->data)
+        status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
+                         op->schema.outputs[o].name, op->schema.inputs[same].name);
+      if (status == TENON_OK) status = fill_slots(&inference, out[o], inputs, outputs[o]);
       is_view_only = false;
-    } else if (same >= 0 && tn_tensor_is_owned(inputs[same])) {
-      tenon_tensor_retain(outputs[o] = inputs[same]);
-      made |= (uint64_t)1 << o;
+    } else if (same >= 0 && inputs[same]) {
+      outputs[o] = inputs[same];
+      written |= (uint64_t)1 << o;
     } else {
       status = tn_result_create(&inference, out[o], inputs, &outputs[o]);
       if (status == TENON_OK) made |= (uint64_t)1 << o;
@@ -205,10 +251,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     tn_frame_t frame;
     tenon_random_t own;
     if (op->traits & TENON_RANDOM && !random) {
-      int64_t draws = inference.infer.draws.value, count;
-      for (uint32_t o = 0; o < op->output_count; o++)
-        if (outputs[o] && outputs[o]->data && (count = tenon_count(outputs[o])) > draws) draws = count;
-      own = tn_random_take(draws);
+      own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
       random = &own;
     }
     if (inference.infer.workspace.value > 0) __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
@@ -218,6 +261,14 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
       status = tn_fail(TENON_INTERNAL, "%s: run did not state the shape of result %s", op->name, op->schema.outputs[o].name);
+  for (uint32_t o = 0; o < op->output_count; o++) { /* a written input is the result, or a copy where it cannot be kept */
+    if (!(written >> o & 1)) continue;
+    tenon_tensor_t *input = outputs[o];
+    outputs[o] = NULL;
+    if (status == TENON_OK && !tn_tensor_is_owned(input)) status = tenon_tensor_copy(input, &outputs[o]);
+    else if (status == TENON_OK) tenon_tensor_retain(outputs[o] = input);
+    if (status == TENON_OK) made |= (uint64_t)1 << o;
+  }
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
     if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
   return status;
@@ -291,6 +342,7 @@ tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *att
   for (uint32_t i = 0; i < op->schema.attr_count && status == TENON_OK; i++)
     if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i])) status = tn_no_memory("a bound call", sizeof *attrs);
   if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &bound->state);
+  if (status == TENON_OK) tn_values_retain(bound->attrs, op->schema.attr_count);
   if (status != TENON_OK) {
     tn_arena_clear(&bound->arena);
     tn_release_memory(bound);
@@ -305,16 +357,14 @@ void tenon_bound_release(tenon_bound_t *bound) {
   if (!bound) return;
   const tn_library_t *library = bound->op->library;
   if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
+  tn_values_release(bound->attrs, bound->op->schema.attr_count);
   tn_arena_clear(&bound->arena);
   tn_release_memory(bound);
   tn_registry_unuse(library);
 }
 
 tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  tn_frame_t frame;
-  tenon_status_t status = dispatch(bound->op, &frame, bound->attrs, inputs, outputs, bound->state, NULL);
-  tn_frame_close(&frame);
-  return status;
+  return run(bound->op, bound->attrs, inputs, outputs, bound->state);
 }
 
 tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,

@@ -86,7 +86,9 @@ static bool accepts(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tenso
 
 static const tn_kernel_t *choose(const tenon_op_t *op, int dtype, tenon_tensor_t *const *inputs,
                                  tenon_tensor_t *const *outputs) {
-  const tn_kernel_t *const *list = op->by_dtype[dtype];
+  const tn_kernel_t *const *const *by_dtype = __atomic_load_n(&op->by_dtype, __ATOMIC_ACQUIRE);
+  if (!by_dtype) return __atomic_load_n(&op->kernel, __ATOMIC_ACQUIRE);
+  const tn_kernel_t *const *list = by_dtype[dtype];
   if (!list) return NULL;
   if (!inputs || (list[0] && !list[1])) return list[0];
   while (*list && !accepts(op, *list, inputs, outputs)) list++;
@@ -101,12 +103,12 @@ static int deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
 }
 
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return op->by_dtype ? choose(op, deciding_dtype(op, inputs), inputs, outputs) : op->kernel;
+  return choose(op, deciding_dtype(op, inputs), inputs, outputs);
 }
 
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype) {
   int index = tn_dtype_index(dtype);
-  return op->by_dtype ? choose(op, index < 0 ? 0 : index, NULL, NULL) : op->kernel;
+  return choose(op, index < 0 ? 0 : index, NULL, NULL);
 }
 
 static void print_kernels(const tenon_op_t *op, tn_text_t *text) {
@@ -164,20 +166,21 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
     if (!list) return tn_no_memory(op->name, 0);
     only = list[0];
   }
-  bool direct = only && !op->create && !op->infer;
+  bool direct = only && !op->create && !op->infer && !(only->words.flags & TN_KERNEL_SERIAL);
   slots[MISSING] = (tn_slot_t){tn_layer_missing, NULL};
   slots[STRIDED] = (tn_slot_t){op->infer || op->create ? tn_layer_prologue : tn_layer_strided, NULL};
   slots[DETAIL] = (tn_slot_t){tn_layer_detail, NULL};
   slots[CPU] = !op->kernels ? (tn_slot_t){tn_layer_view, NULL}
                : direct     ? (tn_slot_t){only->run, only->context}
                             : (tn_slot_t){tn_layer_prologue, NULL};
-  op->kernel = only;
-  __atomic_store_n(&op->by_dtype, (const tn_kernel_t *const *const *)by_dtype, __ATOMIC_RELEASE);
-  __atomic_store_n(&op->slots, slots, __ATOMIC_RELEASE);
-  op->index[0] = CPU, op->index[48] = STRIDED, op->index[49] = DETAIL;
+  if (!op->index[0]) op->index[0] = CPU, op->index[48] = STRIDED, op->index[49] = DETAIL; /* the same for every table */
   uint64_t mask = TN_KEY_BACKEND_MASK;
   if (op->kernels && !all_strided(op)) mask |= TN_KEY_STRIDED;
   if (op->kernels && !all_quantised(op)) mask |= TN_KEY_DETAIL;
+  __atomic_store_n(&op->mask, op->mask | mask, __ATOMIC_RELEASE); /* layers look themselves: one too many does no harm */
+  if (!by_dtype) __atomic_store_n(&op->kernel, only, __ATOMIC_RELEASE); /* else a call that began before may read it */
+  __atomic_store_n(&op->by_dtype, (const tn_kernel_t *const *const *)by_dtype, __ATOMIC_RELEASE);
+  __atomic_store_n(&op->slots, slots, __ATOMIC_RELEASE);
   __atomic_store_n(&op->mask, mask, __ATOMIC_RELEASE);
   return TENON_OK;
 }

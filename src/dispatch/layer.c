@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
 
@@ -23,6 +24,8 @@ static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, ten
   if (!(tensor->keys & TN_KEY_STRIDED)) return TENON_OK;
   if (!tn_dtype_is(tensor->dtype, TENON_LIST)) {
     TN_TRY(tenon_tensor_copy(tensor, out_tensor));
+    (*out_tensor)->detail = tensor->detail;
+    tn_tensor_mark(*out_tensor);
     return tn_frame_keep(frame, *out_tensor);
   }
   int64_t count = tensor->shape[0];
@@ -37,6 +40,15 @@ static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, ten
   return TENON_OK;
 }
 
+static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
+  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return kernel->run(call);
+  tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
+  tn_mutex_lock(serial);
+  tenon_status_t status = kernel->run(call);
+  tn_mutex_unlock(serial);
+  return status;
+}
+
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   tenon_call_t *call = &frame->call;
   const tenon_op_t *op = call->op;
@@ -47,7 +59,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   for (uint32_t i = 0; i < op->output_count; i++) keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
   if (keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED)) return tn_layer_detail(call);
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)
-    return kernel->run(call);
+    return run(kernel, call);
   tn_scratch_mark_t mark = tn_scratch_mark();
   size_t n = op->input_count + op->output_count;
   tenon_tensor_t **all = tn_scratch(n * sizeof *all + 64);
@@ -71,7 +83,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   if (status == TENON_OK) {
     tenon_tensor_t *const *before = call->inputs;
     call->inputs = inputs, call->outputs = outputs;
-    status = kernel->run(call);
+    status = run(kernel, call);
     call->inputs = before, call->outputs = given;
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
@@ -88,7 +100,7 @@ tenon_status_t tn_layer_strided(tenon_call_t *call) {
 
 tenon_status_t tn_layer_detail(tenon_call_t *call) {
   const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
-  if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_kernel_call(kernel, tn_frame_of(call));
+  if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_layer_prologue(call);
   for (uint32_t i = 0; i < call->op->input_count; i++)
     if (call->inputs[i] && call->inputs[i]->keys & TN_KEY_DETAIL)
       return tn_fail(TENON_UNIMPLEMENTED, "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first",
@@ -123,16 +135,18 @@ tenon_status_t tn_layer_view(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_inference_t inference = {0};
   tenon_meta_t **inputs, **outputs;
-  TN_TRY(tn_metas_of_inputs(op, call->inputs, &inputs));
-  TN_TRY(tn_metas_of_results(op, call->attrs, 0, &outputs));
-  TN_TRY(tn_infer(&inference, op, call->attrs, call->state, inputs, outputs));
-  for (uint32_t o = 0; o < op->output_count; o++) {
-    if (!call->outputs[o]) continue;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
+  if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
+  if (status == TENON_OK) status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     tenon_tensor_t *made = NULL;
-    TN_TRY(tn_result_create(&inference, outputs[o], call->inputs, &made));
-    tenon_status_t status = made->data == call->outputs[o]->data ? TENON_OK : tn_tensor_copy_into(made, call->outputs[o]);
+    if (!call->outputs[o]) continue;
+    status = tn_result_create(&inference, outputs[o], call->inputs, &made);
+    if (status == TENON_OK) status = tn_tensor_copy_into(made, call->outputs[o]);
     tenon_tensor_release(made);
-    if (status != TENON_OK) return tn_prefix(status, "%s: ", op->name);
+    if (status != TENON_OK) status = tn_prefix(status, "%s: ", op->name);
   }
-  return TENON_OK;
+  tn_scratch_reset(mark);
+  return status;
 }

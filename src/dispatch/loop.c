@@ -2,6 +2,7 @@
  * with merged axes; each operand is either passed where it lies or packed into a tile in cache.  Called through the table
  * and by executables.  Invariant: the kernel sees dense runs that do not overlap. */
 #include <string.h>
+#include <tenon/tenon.h>
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -223,11 +224,45 @@ static tenon_status_t rows_part(void *argument, int64_t begin, int64_t end) { re
 
 /* ---- setting up ------------------------------------------------------------------------------------------------- */
 
-static bool overlaps(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  uint64_t x, y;
-  if (!a->data || !b->data || !tn_dtype_bytes(a->dtype, tenon_count(a), &x) || !tn_dtype_bytes(b->dtype, tenon_count(b), &y))
-    return false;
-  return (char *)a->data < (char *)b->data + y && (char *)b->data < (char *)a->data + x;
+/* The bytes from the first to behind the last that a tensor's elements are in. */
+static void range_of(const tenon_tensor_t *t, uintptr_t *out_begin, uintptr_t *out_end) {
+  int64_t size = t->dtype.bits * t->dtype.lanes / 8, low = 0, high = size;
+  for (int32_t i = 0; i < t->ndim; i++) {
+    int64_t reach = (t->shape[i] - 1) * t->strides[i] * size;
+    *(reach < 0 ? &low : &high) += reach;
+  }
+  *out_begin = (uintptr_t)t->data + (uintptr_t)low, *out_end = (uintptr_t)t->data + (uintptr_t)high;
+}
+
+static bool overlaps(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* of elements that there are */
+  uintptr_t from, to, begin, end;
+  range_of(a, &from, &to), range_of(b, &begin, &end);
+  return from < end && begin < to;
+}
+
+static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* element i is where element i is */
+  size_t size = (size_t)a->ndim * sizeof *a->shape;
+  return a->data == b->data && a->ndim == b->ndim && a->dtype.bits == b->dtype.bits &&
+         (size == 0 || (memcmp(a->shape, b->shape, size) == 0 && memcmp(a->strides, b->strides, size) == 0));
+}
+
+/* An input in the memory of a result must be read before that is written: element by element the loop does so, else the
+ * input is copied first. */
+static tenon_status_t part_inputs(tenon_call_t *call, tenon_tensor_t ***out_inputs) {
+  const tenon_op_t *op = call->op;
+  tenon_tensor_t **inputs = NULL;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (uint32_t o = 0; o < op->output_count && call->inputs[i]; o++) {
+      if (!call->outputs[o] || !overlaps(call->inputs[i], call->outputs[o])) continue;
+      if (is_same_memory(call->inputs[i], call->outputs[o])) continue;
+      if (!inputs && !(inputs = tn_scratch(op->input_count * sizeof *inputs))) return tn_no_memory("a loop", 0);
+      if (!*out_inputs) memcpy(inputs, call->inputs, op->input_count * sizeof *inputs);
+      *out_inputs = inputs;
+      TN_TRY(tenon_tensor_copy(call->inputs[i], &inputs[i]));
+      TN_TRY(tn_frame_keep(tn_frame_of(call), inputs[i]));
+      break;
+    }
+  return TENON_OK;
 }
 
 static const tenon_tensor_t *tensor_at(const tenon_call_t *call, uint32_t i) {
@@ -235,13 +270,13 @@ static const tenon_tensor_t *tensor_at(const tenon_call_t *call, uint32_t i) {
 }
 
 /* Merges axes that continue each other in every operand; axes of extent 1 vanish. */
-static void merge(drive_t *d, const tenon_tensor_t *like) {
+static void merge(drive_t *d, const tenon_tensor_t *like, bool by_memory) {
   uint32_t n = d->count;
   int32_t order[TENON_RANK_MAX], axes = 0;
   for (int32_t i = 0; i < like->ndim; i++) { /* by the result's strides, so that memory is walked in order */
     if (like->shape[i] == 1) continue;
     int32_t at = axes++;
-    for (; at > 0 && like->strides[order[at - 1]] < like->strides[i]; at--) order[at] = order[at - 1];
+    for (; by_memory && at > 0 && like->strides[order[at - 1]] < like->strides[i]; at--) order[at] = order[at - 1];
     order[at] = i;
   }
   int64_t shape[TENON_RANK_MAX];
@@ -266,17 +301,14 @@ static void merge(drive_t *d, const tenon_tensor_t *like) {
   d->inner = d->shape[kept];
 }
 
-tenon_status_t tn_loop_run(tenon_call_t *call) {
+static tenon_status_t drive(tenon_call_t *call, const tenon_tensor_t *like) {
   const tenon_op_t *op = call->op;
   const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
   if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs))) return tn_op_missing(op, 0, call->inputs);
   uint32_t n = op->input_count + op->output_count;
-  const tenon_tensor_t *like = NULL;
-  for (uint32_t o = 0; o < op->output_count && !like; o++) like = call->outputs[o];
-  if (!like) return TENON_OK;
+  bool by_memory = !(op->traits & TENON_RANDOM); /* random numbers belong to positions, whatever the layout */
   enum { FEW = 6 };
   operand_t few[FEW];
-  tn_scratch_mark_t mark = tn_scratch_mark();
   drive_t d = {call, kernel, n, like->ndim, tenon_count(like), 0, {0}, n <= FEW ? few : tn_scratch(n * sizeof *few)};
   if (!d.operands) return tn_no_memory("a loop", n * sizeof *few);
   bool one_run = true; /* every operand has the result's shape and layout, or is one element */
@@ -297,7 +329,7 @@ tenon_status_t tn_loop_run(tenon_call_t *call) {
         ((!(t->keys & TN_KEY_STRIDED) && !(like->keys & TN_KEY_STRIDED)) ||
          memcmp(t->strides, like->strides, (size_t)t->ndim * sizeof *t->shape) == 0)) {
       for (uint32_t k = op->input_count; k < n && !o->packs && !o->is_output; k++)
-        if (call->outputs[k - op->input_count] && overlaps(t, call->outputs[k - op->input_count])) o->packs = true;
+        if (call->outputs[k - op->input_count] && t->data == call->outputs[k - op->input_count]->data) o->packs = true;
     } else if (!o->is_output && tenon_count(t) == 1) {
       o->packs = o->is_scalar = true;
     } else {
@@ -305,14 +337,12 @@ tenon_status_t tn_loop_run(tenon_call_t *call) {
     }
     any_packs |= o->packs;
   }
-  if (d.total == 0) return TENON_OK;
   tenon_status_t status;
-  if (one_run && (!(like->keys & TN_KEY_STRIDED) || tn_is_packed(like))) {
+  if (one_run && (!(like->keys & TN_KEY_STRIDED) || (by_memory && tn_is_packed(like)))) {
     d.ndim = 1, d.shape[0] = d.inner = d.total;
     for (uint32_t i = 0; i < n; i++) d.operands[i].strides[0] = d.operands[i].is_scalar ? 0 : d.operands[i].size;
     if (d.total <= GRAIN || (!any_packs && d.total < 2 * GRAIN)) status = run_range(&d, 0, d.total);
     else status = tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
-    tn_scratch_reset(mark);
     return status;
   }
   for (uint32_t i = 0; i < n; i++) { /* strides over the result's axes, 0 where broadcast */
@@ -324,15 +354,14 @@ tenon_status_t tn_loop_run(tenon_call_t *call) {
           at < 0 || (t->shape[at] == 1 && like->shape[axis] != 1) ? 0 : t->strides[at] * o->size;
     }
   }
-  merge(&d, like);
+  merge(&d, like, by_memory);
   int32_t last = d.ndim - 1;
   for (uint32_t i = 0; i < n; i++) {
     operand_t *o = &d.operands[i];
     if (!o->data) continue;
     if (o->strides[last] != o->size) o->packs = true;
     for (uint32_t k = op->input_count; k < n && !o->packs && !o->is_output; k++)
-      if (call->outputs[k - op->input_count] && overlaps(tensor_at(call, i), call->outputs[k - op->input_count]))
-        o->packs = true;
+      if (call->outputs[k - op->input_count] && o->data == call->outputs[k - op->input_count]->data) o->packs = true;
   }
   if (d.inner >= 64) {
     int64_t rows = d.total / d.inner, grain = GRAIN / d.inner;
@@ -348,6 +377,20 @@ tenon_status_t tn_loop_run(tenon_call_t *call) {
     }
     status = tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
   }
+  return status;
+}
+
+tenon_status_t tn_loop_run(tenon_call_t *call) {
+  const tenon_tensor_t *like = NULL;
+  tenon_tensor_t **inputs = NULL;
+  for (uint32_t o = 0; o < call->op->output_count && !like; o++) like = call->outputs[o];
+  if (!like || tenon_count(like) == 0) return TENON_OK;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_tensor_t *const *given = call->inputs;
+  tenon_status_t status = part_inputs(call, &inputs);
+  if (inputs) call->inputs = inputs;
+  if (status == TENON_OK) status = drive(call, like);
+  call->inputs = given;
   tn_scratch_reset(mark);
   return status;
 }

@@ -4,6 +4,7 @@
 #define TN_DISPATCH_OP_H
 
 #include "base/arena.h"
+#include "base/thread.h"
 #include "core/gradient.h"
 #include "core/pattern.h"
 #include "core/rules.h"
@@ -74,6 +75,7 @@ struct tenon_op_t {
   const tn_kernel_t *kernel; /* of the CPU when by_dtype is NULL */
   tn_kernel_t *kernels;      /* all */
   const tn_library_t *library;
+  tn_mutex_t serial;         /* held by calls of "serial" kernels */
   struct tn_states_t *states; /* of calls without a binding, by attribute values: state.c */
   tn_arena_t arena;
 };

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
+#include "graph/passes/pass.h"
 #include "graph/run.h"
 
 struct tenon_builder_t {
@@ -283,8 +284,33 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
   return TENON_OK;
 }
 
+/* Ports of outputs: what inference found, symbols by the text that they print as. */
+static tenon_status_t make_output_axes(tenon_graph_t *graph) {
+  graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
+  if (!graph->output_axes) return tn_no_memory("a graph", 0);
+  for (size_t i = 0; i < graph->output_count; i++) {
+    const tn_edge_t *edge = &graph->edges[graph->outputs[i]];
+    size_t count = edge->ndim > 0 ? (size_t)edge->ndim : 0;
+    tenon_axis_t *axes = graph->output_axes[i] = tn_arena_array(&graph->arena, count + 1, sizeof *axes);
+    if (!axes) return tn_no_memory("a graph", 0);
+    for (size_t d = 0; d < count; d++) {
+      tenon_dim_t dim = tn_extents_resolve(graph->extents, edge->dims[d]);
+      axes[d].extent = tenon_is_known(dim) ? dim.value : -1;
+      if (tenon_is_known(dim)) continue;
+      tn_text_t text = {0};
+      tn_extents_print(graph->extents, dim, &text);
+      axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
+      tn_text_clear(&text);
+      if (!axes[d].name) return tn_no_memory("a graph", 0);
+    }
+  }
+  return TENON_OK;
+}
+
 tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
   tenon_graph_t *fresh;
+  TN_TRY(tn_pass_infer(builder->graph));
+  TN_TRY(make_output_axes(builder->graph));
   TN_TRY(tn_graph_create(&fresh));
   *out_graph = builder->graph;
   builder->graph = fresh;
@@ -316,7 +342,7 @@ tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, ten
   if (index < 0 || (size_t)index >= graph->output_count)
     return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
   const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
-  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype, -1, NULL};
+  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype, edge->ndim, graph->output_axes[index]};
   return give_port(&port, out_port);
 }
 
@@ -326,9 +352,10 @@ static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   tn_edge_t *edge;
   tenon_edge_t index;
   TN_TRY(tn_graph_add_edge(to, from->name, &edge, &index));
-  edge->producer = from->producer, edge->input = from->input, edge->dtype = from->dtype, edge->ndim = from->ndim;
+  edge->producer = from->producer, edge->input = from->input;
+  if (from->producer >= 0) return TENON_OK; /* inferred again, with symbols of its own */
+  edge->dtype = from->dtype, edge->ndim = from->ndim, edge->dims = from->dims, edge->strides = from->strides;
   tenon_tensor_retain(edge->constant = from->constant);
-  edge->dims = from->dims, edge->strides = from->strides;
   return TENON_OK;
 }
 

@@ -42,6 +42,7 @@ struct tenon_graph_t {
   size_t input_count, input_capacity, output_count, output_capacity, name_capacity;
   tn_extents_t *extents; /* symbols of dims */
   tenon_axis_t **input_axes; /* ports, as the builder was told */
+  tenon_axis_t **output_axes; /* as inference found them; the graph's arena */
   size_t axes_capacity;
   const tenon_graph_t **subgraphs; /* retained: of attributes */
   size_t subgraph_count, subgraph_capacity;

@@ -65,7 +65,7 @@ static inline int check_text(const char *actual, const char *part, const char *f
 int main(void) {
   int passed = 0, failed = 0, skipped = 0;
   for (check_test_t *test = check_first; test; test = test->next) {
-    check_failures = 0, check_skipped = NULL;
+    check_failures = check_found = 0, check_skipped = NULL;
     test->run();
     if (check_failures) fprintf(stderr, "FAILED: %s\n", test->sentence);
     if (!check_failures && check_skipped) printf("skipped: %s: %s\n", test->sentence, check_skipped);

@@ -52,6 +52,7 @@ tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char 
   *out_edge = tn_ref_new(import, site, name);
   if (!*out_edge) return TENON_MEMORY;
   (*out_edge)->constant = tensor, (*out_edge)->dtype = tensor->dtype, (*out_edge)->ndim = tensor->ndim;
+  (*out_edge)->extents = tensor->shape;
   return TENON_OK;
 }
 
@@ -68,7 +69,7 @@ static tenon_status_t capture(tn_import_t *import, tn_site_t *site, tn_ref_t *ou
   tenon_axis_t axes[TENON_RANK_MAX];
   tn_ref_t *edge = tn_ref_new(import, site, outer->name);
   if (!edge) return TENON_MEMORY;
-  edge->dtype = outer->dtype, edge->ndim = outer->ndim;
+  edge->dtype = outer->dtype, edge->ndim = outer->ndim, edge->extents = outer->extents;
   for (int32_t i = 0; i < edge->ndim; i++) axes[i] = (tenon_axis_t){-1, NULL};
   TN_TRY(tenon_builder_input(site->builder, NULL, edge->dtype, edge->ndim, axes, &edge->id));
   if (!tn_grow((void **)&site->captured, &site->captured_capacity, site->captured_count, sizeof edge))
@@ -78,10 +79,24 @@ static tenon_status_t capture(tn_import_t *import, tn_site_t *site, tn_ref_t *ou
   return local_put(site, outer, edge);
 }
 
+/* A sequence of another graph: its items, each as it is here. */
+static tenon_status_t items_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge, tn_ref_t **out_edge) {
+  if (edge->site == site) return TENON_OK;
+  tn_ref_t *here = tn_ref_new(import, site, edge->name);
+  if (!here) return TENON_MEMORY;
+  here->items = tn_arena_array(&import->arena, (size_t)edge->item_count + 1, sizeof *here->items);
+  if (!here->items) return tn_no_memory("a sequence", (size_t)edge->item_count);
+  for (here->item_count = 0; here->item_count < edge->item_count; here->item_count++)
+    TN_TRY(tn_ref_here(import, site, edge->items[here->item_count], &here->items[here->item_count]));
+  *out_edge = here;
+  return TENON_OK;
+}
+
 tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge, tn_ref_t **out_edge) {
   const tenon_tensor_t *tensor;
   *out_edge = edge;
   if (edge->is_missing || edge->is_absent) return TENON_OK;
+  if (edge->items) return items_here(import, site, edge, out_edge);
   if (is_constant(edge)) {
     TN_TRY(tn_ref_value(import, edge, &tensor));
     if (edge->site != site) *out_edge = local_get(site, edge);
@@ -89,6 +104,7 @@ tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
       tn_ref_t *here = tn_ref_new(import, site, edge->name);
       if (!here) return TENON_MEMORY;
       here->constant = edge->constant, here->dtype = edge->dtype, here->ndim = edge->ndim;
+      here->extents = edge->constant->shape;
       TN_TRY(local_put(site, edge, here));
       *out_edge = here;
     }
@@ -142,7 +158,7 @@ static void site_clear(tn_site_t *site) {
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
-tenon_status_t tn_type_read(const tn_onnx_value_t *value, tenon_dtype_t *out_dtype, int32_t *out_ndim) {
+tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge) {
   static const struct {
     int field;
     const char *name;
@@ -150,22 +166,30 @@ tenon_status_t tn_type_read(const tn_onnx_value_t *value, tenon_dtype_t *out_dty
                 {TN_TYPE_MAP, "a map"},
                 {TN_TYPE_SPARSE, "a sparse tensor"},
                 {TN_TYPE_OPTIONAL, "an optional value"}};
-  *out_dtype = (tenon_dtype_t){0, 0, 0}, *out_ndim = -1;
   const tn_onnx_type_t *type = value->type;
+  tenon_dtype_t dtype = {0, 0, 0};
   for (size_t i = 0; type && i < sizeof others / sizeof *others; i++)
     if (TN_HAS(type, others[i].field))
       return tn_fail(TENON_UNIMPLEMENTED, "value '%.200s' is %s; graphs of this runtime have tensors only", value->name,
                      others[i].name);
   if (!type || !type->tensor) return TENON_OK;
-  if (type->tensor->elem_type && !tn_onnx_dtype(type->tensor->elem_type, out_dtype))
+  if (type->tensor->elem_type && !tn_onnx_dtype(type->tensor->elem_type, &dtype))
     return tn_fail(TENON_INVALID, "value '%.200s' has the unknown element type %lld", value->name,
                    (long long)type->tensor->elem_type);
-  if (!type->tensor->shape) return TENON_OK;
+  if (!edge->dtype.bits) edge->dtype = dtype;
+  if (!type->tensor->shape || edge->extents) return TENON_OK;
   size_t ndim = type->tensor->shape->dims.count;
   if (ndim > TENON_RANK_MAX)
     return tn_fail(TENON_INVALID, "value '%.200s' has %zu dimensions; no tensor has more than %d", value->name, ndim,
                    TENON_RANK_MAX);
-  *out_ndim = (int32_t)ndim;
+  if (edge->ndim >= 0 && (size_t)edge->ndim != ndim) return TENON_OK;
+  int64_t *extents = tn_arena_array(&import->arena, ndim + 1, sizeof *extents);
+  if (!extents) return tn_no_memory("a shape", ndim);
+  for (size_t i = 0; i < ndim; i++) {
+    const tn_onnx_dim_t *dim = &type->tensor->shape->dims.items[i];
+    extents[i] = TN_HAS(dim, TN_DIM_VALUE) && dim->value >= 0 ? dim->value : -1;
+  }
+  edge->ndim = (int32_t)ndim, edge->extents = extents;
   return TENON_OK;
 }
 
@@ -178,13 +202,13 @@ static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope, cons
   if (!*value->name) return tn_fail(TENON_INVALID, "an input without a name");
   tn_ref_t *edge = tn_ref_new(import, scope->site, value->name);
   if (!edge) return TENON_MEMORY;
-  TN_TRY(tn_type_read(value, &edge->dtype, &edge->ndim));
+  TN_TRY(tn_type_read(import, value, edge));
   if (!edge->dtype.bits) edge->dtype = otherwise;
+  if (scope->outer) edge->extents = NULL;
   for (int32_t i = 0; i < edge->ndim; i++) {
-    const tn_onnx_dim_t *dim = &value->type->tensor->shape->dims.items[i];
-    bool is_symbol = !TN_HAS(dim, TN_DIM_VALUE) || dim->value < 0 || scope->outer;
-    axes[i] = (tenon_axis_t){is_symbol ? -1 : dim->value, NULL};
-    if (is_symbol && !scope->outer && *dim->param) axes[i].name = dim->param;
+    const char *symbol = scope->outer ? "" : value->type->tensor->shape->dims.items[i].param;
+    axes[i] = (tenon_axis_t){edge->extents ? edge->extents[i] : -1, NULL};
+    if (axes[i].extent < 0 && *symbol) axes[i].name = symbol;
   }
   TN_TRY(tenon_builder_input(scope->site->builder, edge->name, edge->dtype, edge->ndim, axes, &edge->id));
   return tn_scope_define(import, scope, value->name, edge);
@@ -197,6 +221,7 @@ static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope
   if (!*values->name) return tn_fail(TENON_INVALID, "an initialiser without a name");
   (void)tn_onnx_dtype(values->data_type, &edge->dtype); /* what is wrong with it is said when it is read */
   edge->ndim = ndim > TENON_RANK_MAX ? -1 : (int32_t)ndim;
+  edge->extents = sparse ? sparse->dims.items : values->dims.items;
   if (sparse)
     edge->sparse = sparse;
   else
@@ -204,9 +229,7 @@ static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope
   return tn_scope_define(import, scope, values->name, edge);
 }
 
-/* What a graph declares: constants, then inputs; types of the rest. */
-static tenon_status_t declare(tn_import_t *import, tn_scope_t *scope, const tn_onnx_graph_t *graph,
-                              const tenon_dtype_t *dtypes) {
+static tenon_status_t declare_constants(tn_import_t *import, tn_scope_t *scope, const tn_onnx_graph_t *graph) {
   for (size_t i = 0; i < graph->initialisers.count; i++) {
     const tn_onnx_tensor_t *tensor = &graph->initialisers.items[i];
     TN_TRY(declare_initialiser(import, scope, tensor, tensor->dims.count, NULL));
@@ -216,10 +239,17 @@ static tenon_status_t declare(tn_import_t *import, tn_scope_t *scope, const tn_o
     if (!sparse->values) return tn_fail(TENON_INVALID, "a sparse initialiser without values");
     TN_TRY(declare_initialiser(import, scope, sparse->values, sparse->dims.count, sparse));
   }
-  for (size_t i = 0; i < graph->inputs.count; i++)
-    TN_TRY(declare_input(import, scope, &graph->inputs.items[i], dtypes ? dtypes[i] : (tenon_dtype_t){0, 0, 0}));
   TN_TRY(tn_scope_hints(import, scope, graph->values.items, graph->values.count));
   return tn_scope_hints(import, scope, graph->outputs.items, graph->outputs.count);
+}
+
+/* What a graph declares: constants and types, then inputs. */
+static tenon_status_t declare(tn_import_t *import, tn_scope_t *scope, const tn_onnx_graph_t *graph,
+                              const tenon_dtype_t *dtypes) {
+  TN_TRY(declare_constants(import, scope, graph));
+  for (size_t i = 0; i < graph->inputs.count; i++)
+    TN_TRY(declare_input(import, scope, &graph->inputs.items[i], dtypes ? dtypes[i] : (tenon_dtype_t){0, 0, 0}));
+  return TENON_OK;
 }
 
 static bool defines(const tn_onnx_node_t *node, const char *name) {
@@ -268,6 +298,32 @@ static tenon_status_t find_output(tn_import_t *import, tn_scope_t *scope, const 
   return TENON_OK;
 }
 
+/* An output of a graph of the runtime. */
+static tenon_status_t find_tensor(tn_import_t *import, tn_scope_t *scope, const char *name, tn_ref_t **out_edge) {
+  TN_TRY(find_output(import, scope, name, out_edge));
+  if ((*out_edge)->items)
+    return tn_fail(TENON_UNIMPLEMENTED, "output '%.200s' is a sequence; graphs of this runtime have tensors only",
+                   name);
+  return TENON_OK;
+}
+
+tenon_status_t tn_graph_inline(tn_import_t *import, tn_scope_t *scope, tn_site_t *site, const char *prefix,
+                               const tn_onnx_graph_t *graph, tn_ref_t *const *inputs, size_t input_count,
+                               tn_ref_t **out_outputs) {
+  tn_scope_t inner = {scope, site, {0}, {0}, scope->opsets, scope->parameters, prefix, scope->depth + 1};
+  tenon_status_t status = TENON_OK;
+  if (graph->inputs.count != input_count)
+    return tn_fail(TENON_INVALID, "the graph has %zu inputs, expected %zu", graph->inputs.count, input_count);
+  for (size_t i = 0; i < input_count && status == TENON_OK; i++)
+    status = tn_scope_define(import, &inner, graph->inputs.items[i].name, inputs[i]);
+  if (status == TENON_OK) status = declare_constants(import, &inner, graph);
+  if (status == TENON_OK) status = tn_import_nodes(import, &inner, graph->nodes.items, graph->nodes.count);
+  for (size_t i = 0; i < graph->outputs.count && status == TENON_OK; i++)
+    status = find_output(import, &inner, graph->outputs.items[i].name, &out_outputs[i]);
+  tn_scope_clear(&inner);
+  return status;
+}
+
 tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *outer, const tn_onnx_graph_t *graph,
                              tn_ref_t *const *shared, size_t shared_count, tn_body_t *body) {
   tn_ref_t *edge;
@@ -281,7 +337,7 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
     status = capture(import, &body->site, shared[i], &edge);
   if (status == TENON_OK) status = tn_import_nodes(import, &inner, graph->nodes.items, graph->nodes.count);
   for (size_t i = 0; i < graph->outputs.count && status == TENON_OK; i++)
-    status = find_output(import, &inner, graph->outputs.items[i].name, &body->outputs[i]);
+    status = find_tensor(import, &inner, graph->outputs.items[i].name, &body->outputs[i]);
   tn_scope_clear(&inner);
   return status;
 }
@@ -354,7 +410,7 @@ static tenon_status_t finish(tn_import_t *import, tn_scope_t *scope, tenon_graph
     for (size_t j = 0; j < i; j++)
       if (strcmp(graph->outputs.items[j].name, name) == 0)
         return tn_fail(TENON_INVALID, "output '%.200s' is listed twice", name);
-    TN_TRY(find_output(import, scope, name, &edge));
+    TN_TRY(find_tensor(import, scope, name, &edge));
     if (!edge->is_missing) TN_TRY(tenon_builder_output(scope->site->builder, name, edge->id));
   }
   if (import->missing) return list_missing(import);

@@ -21,9 +21,12 @@ typedef struct tn_site_t { /* a graph that is being built: the model's or the bo
 typedef struct tn_ref_t { /* a value */
   tn_site_t *site;
   const char *name;
-  tenon_edge_t id;          /* in site->builder; -1: a constant that nothing has used yet */
-  tenon_dtype_t dtype;      /* bits 0: unknown */
-  int32_t ndim;             /* -1: unknown */
+  tenon_edge_t id;         /* in site->builder; -1: a constant that nothing has used yet */
+  tenon_dtype_t dtype;     /* bits 0: unknown */
+  int32_t ndim;            /* -1: unknown */
+  const int64_t *extents;  /* -1: unknown; NULL: none is known */
+  struct tn_ref_t **items; /* of a sequence, which the import takes apart; NULL: a tensor */
+  int32_t item_count;
   bool is_missing;          /* comes from an operator that is not supported: what follows is read, but not built */
   bool is_absent;           /* a function's input that its caller left out */
   tenon_tensor_t *constant; /* NULL: none, or not read yet */
@@ -87,8 +90,8 @@ tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char 
 tenon_status_t tn_scope_define(tn_import_t *import, tn_scope_t *scope, const char *name, tn_ref_t *edge);
 tenon_status_t tn_scope_hints(tn_import_t *import, tn_scope_t *scope, const tn_onnx_value_t *values, size_t count);
 void tn_scope_clear(tn_scope_t *scope);
-/* dtype and rank that the file states for a value; refuses what is no tensor. */
-tenon_status_t tn_type_read(const tn_onnx_value_t *value, tenon_dtype_t *out_dtype, int32_t *out_ndim);
+/* dtype, rank and extents that the file states for a value, where they are not known; refuses what is no tensor. */
+tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge);
 
 typedef struct tn_body_t { /* a graph attribute, being built */
   tn_site_t site;
@@ -104,6 +107,10 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
 tenon_status_t tn_body_share(tn_import_t *import, tn_body_t *body, tn_ref_t *edge);
 tenon_status_t tn_body_finish(tn_import_t *import, tn_body_t *body, tenon_graph_t **out_graph);
 void tn_body_clear(tn_body_t *body);
+/* The nodes of a graph as part of the one that is being built, with these values as its inputs. */
+tenon_status_t tn_graph_inline(tn_import_t *import, tn_scope_t *scope, tn_site_t *site, const char *prefix,
+                               const tn_onnx_graph_t *graph, tn_ref_t *const *inputs, size_t input_count,
+                               tn_ref_t **out_outputs);
 /* Fills in import->rules: rule.c.  Nodes in order; on return the scope has what they define. */
 tenon_status_t tn_rules_index(tn_import_t *import);
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes, size_t count);

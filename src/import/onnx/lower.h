@@ -82,7 +82,8 @@ tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value);
 bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity, int32_t *out_count);
 /* The rank; fails when it is not known. */
 int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge);
-tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge); /* the same */
+int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis); /* the same; axis from the end if < 0 */
+tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge);          /* the same */
 
 /* attribute.c */
 tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope, const tn_onnx_attribute_t *protos, size_t count,

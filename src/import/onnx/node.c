@@ -120,6 +120,8 @@ static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operan
     }
     for (int32_t j = 0; j < operands[i].count; j++) {
       tn_ref_t *edge = operands[i].edges[j];
+      if (edge->items) tn_lower_fail(lower, "'%.200s' is a sequence, %s takes tensors", edge->name, op->name);
+      if (lower->status != TENON_OK) return false;
       if (failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) || edge->is_missing) return false;
       ids[j] = edge->id;
     }
@@ -229,6 +231,19 @@ int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
                   "shape inference does",
                   edge->name);
   return edge->ndim;
+}
+
+int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis) {
+  if (lower->status != TENON_OK || !edge || edge->is_missing) return 1;
+  if (edge->extents && axis >= -edge->ndim && axis < edge->ndim) {
+    int64_t extent = edge->extents[axis < 0 ? axis + edge->ndim : axis];
+    if (extent >= 0) return extent;
+  }
+  tn_lower_fail(lower,
+                "extent %d of '%.200s' must be known for this operator: add value_info to the model, as ONNX's "
+                "shape inference does",
+                (int)axis, edge->name);
+  return 1;
 }
 
 tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge) {
@@ -433,14 +448,11 @@ static tenon_status_t define_outputs(tn_lower_t *lower) {
   for (int32_t i = 0; i < lower->output_count; i++) {
     const char *name = lower->node->outputs.items[i];
     tn_ref_t *edge = lower->outputs[i];
-    tenon_dtype_t dtype = {0, 0, 0};
-    int32_t ndim = -1;
     if (!*name) continue;
     if (!edge) return tn_fail(TENON_UNIMPLEMENTED, "output %d ('%.200s') is not given by this runtime", (int)i, name);
     const tn_onnx_value_t *hint = tn_map_get(&lower->scope->hints, name, strlen(name));
-    if (hint) (void)tn_type_read(hint, &dtype, &ndim); /* a hint about what is no tensor is none */
-    if (!edge->dtype.bits) edge->dtype = dtype;
-    if (edge->ndim < 0) edge->ndim = ndim;
+    if (hint && !edge->items)
+      (void)tn_type_read(lower->import, hint, edge); /* about what is no tensor it says nothing */
     if (edge->name == lower->name || !*edge->name) edge->name = name;
     TN_TRY(tn_scope_define(lower->import, lower->scope, name, edge));
   }

@@ -15,12 +15,13 @@
 
 enum { NAMES_MAX = 32, OPERANDS_MAX = 16, NAME_MAX_SIZE = 64, LITERAL_MAX_SIZE = 128 };
 
-extern const tn_rules_t tn_rules_pointwise, tn_rules_shape, tn_rules_reduce, tn_rules_heavy, tn_rules_text,
-    tn_rules_random, tn_rules_control, tn_rules_loss, tn_rules_ml, tn_rules_training;
-static const tn_rules_t *const families[] = {
-    &tn_rules_pointwise, &tn_rules_shape,   &tn_rules_reduce, &tn_rules_heavy, &tn_rules_text,
-    &tn_rules_random,    &tn_rules_control, &tn_rules_loss,   &tn_rules_ml,    &tn_rules_training,
-};
+#define FAMILIES(X)                                                                                                    \
+  X(pointwise)                                                                                                         \
+  X(shape) X(reduce) X(heavy) X(attention) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
+#define DECLARE(name) extern const tn_rules_t tn_rules_##name;
+#define LIST(name) &tn_rules_##name,
+FAMILIES(DECLARE)
+static const tn_rules_t *const families[] = {FAMILIES(LIST)};
 
 typedef struct name_t { /* a parameter, or what a statement defined */
   const char *text;

@@ -1,0 +1,343 @@
+/* calls.c: what a call costs beside a direct C call of the same small kernel.  Run by bench/calls.py, which prints the
+ * table.  Cases take turns in short blocks, so that what else the machine does falls on all of them alike.
+ *
+ *   calls time OPS ROUNDS       a line for each case: name, nanoseconds for one call: median and 10th percentile
+ *   calls threads OPS ROUNDS    the same for one and two threads at once: name, threads, nanoseconds for one call of
+ * all calls count CASE CALLS      calls one case inside measured(), for counting instructions under valgrind */
+#define TENON_STATIC /* the library below is linked in */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include <time.h>
+
+enum { DISTINCT = 64, WALK = 1 << 17, BLOCK_NS = 60000, MOST_ROUNDS = 10000, MOST_THREADS = 2 };
+
+/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+
+/* The kernel under test, as a plain function of three tensors and as an operator's.  There are 64 of each, so that a
+ * walk over many operators jumps to many places, as it would with real ones. */
+typedef tenon_status_t (*touch_fn)(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *y);
+
+#define KERNEL(id)                                                                                                     \
+  static tenon_status_t direct_##id(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *y) {       \
+    ((float *)y->data)[0] = ((const float *)a->data)[0] + ((const float *)b->data)[0] + (float)0##id;                  \
+    return TENON_OK;                                                                                                   \
+  }                                                                                                                    \
+  static tenon_status_t run_##id(tenon_call_t *call) {                                                                 \
+    return direct_##id(call->inputs[0], call->inputs[1], call->outputs[0]);                                            \
+  }
+#define DIRECT(id) direct_##id,
+#define RUN(id) run_##id,
+#define EIGHT(X, d) X(d##0) X(d##1) X(d##2) X(d##3) X(d##4) X(d##5) X(d##6) X(d##7)
+#define EACH(X) EIGHT(X, 0) EIGHT(X, 1) EIGHT(X, 2) EIGHT(X, 3) EIGHT(X, 4) EIGHT(X, 5) EIGHT(X, 6) EIGHT(X, 7)
+EACH(KERNEL)
+static const touch_fn direct_kernels[DISTINCT] = {EACH(DIRECT)};
+static const tenon_run_fn run_kernels[DISTINCT] = {EACH(RUN)};
+static touch_fn volatile direct_kernel = direct_00; /* volatile: the compiler cannot see what is called */
+
+static tenon_status_t add_loop(const tenon_loop_t *loop) {
+  const float *a = (const float *)loop->data[0], *b = (const float *)loop->data[1];
+  float *y = (float *)loop->data[2];
+  for (int64_t i = 0; i < loop->count; i++) y[i] = a[i] + b[i];
+  return TENON_OK;
+}
+
+static tenon_status_t infer_like_first(tenon_infer_t *infer) {
+  const tenon_meta_t *a = infer->inputs[0];
+  tenon_meta_t *y = infer->outputs[0];
+  y->dtype = a->dtype, y->ndim = a->ndim;
+  memcpy(y->dims, a->dims, (size_t)a->ndim * sizeof *a->dims);
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_LIBRARY(kinds, "1.0.0",
+  TENON_OP("typed(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a: [n]; b: [n]; out: [n]"), TENON_KERNEL("cpu f32", run_00)),
+  TENON_OP("inferred(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32; out = a"), TENON_INFER(infer_like_first), TENON_KERNEL("cpu", run_00)),
+  TENON_OP("loop(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_LOOP("f32, f32 -> f32", add_loop)))
+/* clang-format on */
+
+/* ---- what the cases work on ------------------------------------------------------------------------------------- */
+
+typedef struct subject_t { /* of one thread */
+  const tenon_op_t *hot, *typed, *inferred, *loop, *const *ops;
+  tenon_bound_t *bound;
+  tenon_tensor_t *inputs[2], *outputs[1];
+  const touch_fn *table; /* as many as there are operators */
+  const uint32_t *order;
+  uint32_t at;
+  tenon_status_t status;
+} subject_t;
+
+static int fail(const char *what) {
+  fprintf(stderr, "calls: %s: %s\n", what, tenon_error());
+  exit(1);
+}
+
+static double now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* A library of `count` operators bench::o0, bench::o1, ..., each with what an operator needs at least. */
+static const tenon_op_t **register_ops(int count) {
+  tenon_item_t *items = calloc((size_t)count * 4 + 1, sizeof *items);
+  char *schemas = malloc((size_t)count * 48);
+  const tenon_op_t **ops = malloc((size_t)count * sizeof *ops);
+  tenon_library_t *library = NULL;
+  if (!items || !schemas || !ops) fail("out of memory");
+  for (int i = 0; i < count; i++) {
+    snprintf(schemas + i * 48, 48, "o%d(Tensor a, Tensor b) -> Tensor", i);
+    tenon_item_t *item = items + (size_t)i * 4;
+    item[0] = (tenon_item_t){TENON_TAG_OP, 0, 0, schemas + i * 48, NULL};
+    item[1] = (tenon_item_t){TENON_TAG_TYPES, 0, 0, "a, b: f32; out = a", NULL};
+    item[2] = (tenon_item_t){TENON_TAG_SHAPES, 0, 0, "a: [n]; b: [n]; out: [n]", NULL};
+    item[3] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_kernels[i % DISTINCT]};
+  }
+  tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, TENON_REQUIRED, "bench", "1.0.0", items};
+  double begin = now_ns();
+  if (tenon_library_add(&descriptor, NULL, NULL, &library) != TENON_OK) fail("adding the operators");
+  printf("register %.1f\n", (now_ns() - begin) / count);
+  for (int i = 0; i < count; i++) ops[i] = tenon_library_op(library, i);
+  return ops;
+}
+
+static uint32_t *random_order(int count) {
+  uint32_t *order = malloc(WALK * sizeof *order), x = 2463534242u;
+  if (!order) fail("out of memory");
+  for (int i = 0; i < WALK; i++) {
+    x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+    order[i] = x % (uint32_t)count;
+  }
+  return order;
+}
+
+static const tenon_op_t *find(const char *name) {
+  const tenon_op_t *op = NULL;
+  if (tenon_op_find(name, &op) != TENON_OK) fail(name);
+  return op;
+}
+
+static tenon_tensor_t *tensor(void) {
+  tenon_tensor_t *made = NULL;
+  int64_t shape[1] = {1};
+  if (tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &made) != TENON_OK) fail("a tensor");
+  ((float *)made->data)[0] = 1;
+  return made;
+}
+
+/* Threads share the operators and nothing else. */
+static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table, const uint32_t *order) {
+  *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
+  s->typed = find("kinds::typed"), s->inferred = find("kinds::inferred"), s->loop = find("kinds::loop");
+  s->inputs[0] = tensor(), s->inputs[1] = tensor(), s->outputs[0] = tensor();
+  if (tenon_bound_create(s->hot, NULL, &s->bound) != TENON_OK) fail("a bound call");
+}
+
+/* ---- the cases -------------------------------------------------------------------------------------------------- */
+
+#define CASE(name, ...)                                                                                                \
+  static void case_##name(subject_t *s, int64_t count) {                                                               \
+    tenon_status_t bad = TENON_OK;                                                                                     \
+    for (int64_t i = 0; i < count; i++) __VA_ARGS__                                                                    \
+    s->status |= bad;                                                                                                  \
+  }
+CASE(direct, bad |= direct_kernel(s->inputs[0], s->inputs[1], s->outputs[0]);)
+CASE(run, bad |= tenon_op_run(s->hot, NULL, s->inputs, s->outputs);)
+CASE(bound, bad |= tenon_bound_run(s->bound, s->inputs, s->outputs);)
+CASE(typed, bad |= tenon_op_run(s->typed, NULL, s->inputs, s->outputs);)
+CASE(inferred, bad |= tenon_op_run(s->inferred, NULL, s->inputs, s->outputs);)
+CASE(call_into, bad |= tenon_op_call_into(s->hot, NULL, s->inputs, s->outputs);)
+CASE(call, {
+  tenon_tensor_t *made[1] = {NULL};
+  bad |= tenon_op_call(s->hot, NULL, s->inputs, made, 0);
+  tenon_tensor_release(made[0]);
+})
+CASE(loop, bad |= tenon_op_run(s->loop, NULL, s->inputs, s->outputs);)
+CASE(loop_call_into, bad |= tenon_op_call_into(s->loop, NULL, s->inputs, s->outputs);)
+CASE(walk_direct, {
+  bad |= s->table[s->order[s->at]](s->inputs[0], s->inputs[1], s->outputs[0]);
+  s->at = (s->at + 1) % WALK;
+})
+CASE(walk, {
+  bad |= tenon_op_run(s->ops[s->order[s->at]], NULL, s->inputs, s->outputs);
+  s->at = (s->at + 1) % WALK;
+})
+
+typedef struct case_t {
+  const char *name;
+  void (*run)(subject_t *s, int64_t count);
+} case_t;
+static const case_t cases[] = {
+    {"direct", case_direct},       {"run", case_run},     {"walk_direct", case_walk_direct},
+    {"walk", case_walk},           {"bound", case_bound}, {"typed", case_typed},
+    {"inferred", case_inferred},   {"loop", case_loop},   {"loop_call_into", case_loop_call_into},
+    {"call_into", case_call_into}, {"call", case_call}};
+enum { CASES = sizeof cases / sizeof *cases, SHARED_CASES = 4 /* the first ones are timed on several threads too */ };
+
+/* ---- measuring -------------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void print(const char *name, int threads, double *times, int rounds) {
+  qsort(times, (size_t)rounds, sizeof *times, compare);
+  printf("%s %d %.3f %.3f\n", name, threads, times[rounds / 2], times[rounds / 10]);
+}
+
+/* Calls that take about as long as a block; the quickest of three tries counts, since the system takes time of some. */
+static int64_t block_of(const case_t *c, subject_t *s) {
+  for (int64_t count = 16;; count *= 2) {
+    double least = 1e18;
+    for (int attempt = 0; attempt < 3; attempt++) {
+      double begin = now_ns();
+      c->run(s, count);
+      double took = now_ns() - begin;
+      if (took < least) least = took;
+    }
+    if (least > BLOCK_NS / 4) return (int64_t)((double)count * BLOCK_NS / least) + 1;
+  }
+}
+
+static double (*make_times(int count))[MOST_ROUNDS] {
+  double(*times)[MOST_ROUNDS] = calloc((size_t)count, sizeof *times);
+  if (!times) fail("out of memory");
+  return times;
+}
+
+static void time_cases(subject_t *s, int rounds) {
+  double(*times)[MOST_ROUNDS] = make_times(CASES);
+  int64_t blocks[CASES];
+  for (int c = 0; c < CASES; c++) blocks[c] = block_of(&cases[c], s);
+  for (int round = 0; round < rounds; round++)
+    for (int c = 0; c < CASES; c++) {
+      double begin = now_ns();
+      cases[c].run(s, blocks[c]);
+      times[c][round] = (now_ns() - begin) / (double)blocks[c];
+    }
+  for (int c = 0; c < CASES; c++) print(cases[c].name, 1, times[c], rounds);
+  free(times);
+}
+
+/* Threads wait for each other by spinning before each block; the block lasts from the first start to the last end. */
+typedef struct race_t {
+  subject_t *subjects;
+  int threads, rounds;
+  int64_t blocks[SHARED_CASES];
+  atomic_int arrived;
+  double (*begins)[MOST_THREADS], (*ends)[MOST_THREADS]; /* by round and case */
+} race_t;
+
+typedef struct racer_t {
+  race_t *race;
+  int index;
+} racer_t;
+
+static void *race(void *pointer) {
+  racer_t *me = pointer;
+  race_t *r = me->race;
+  int goal = 0;
+  tenon_threads_set(1); /* makes what Tenon keeps for a thread */
+  for (int round = 0; round < r->rounds; round++)
+    for (int c = 0; c < SHARED_CASES; c++) {
+      goal += r->threads;
+      atomic_fetch_add(&r->arrived, 1);
+      while (atomic_load(&r->arrived) < goal) {
+      }
+      double begin = now_ns();
+      cases[c].run(&r->subjects[me->index], r->blocks[c]);
+      r->ends[round * SHARED_CASES + c][me->index] = now_ns();
+      r->begins[round * SHARED_CASES + c][me->index] = begin;
+    }
+  return NULL;
+}
+
+static void run_race(race_t *r) {
+  pthread_t threads[MOST_THREADS];
+  racer_t racers[MOST_THREADS];
+  atomic_store(&r->arrived, 0);
+  for (int t = 0; t < r->threads; t++) {
+    racers[t] = (racer_t){r, t};
+    if (pthread_create(&threads[t], NULL, race, &racers[t]) != 0) fail("a thread");
+  }
+  for (int t = 0; t < r->threads; t++) pthread_join(threads[t], NULL);
+}
+
+/* Nanoseconds for one call of all threads: with perfect scaling two threads need half of what one needs. */
+static void time_threads(subject_t *subjects, int rounds) {
+  enum { TURN = 10 }; /* rounds before the other number of threads has its turn */
+  double(*times)[MOST_ROUNDS] = make_times(SHARED_CASES * MOST_THREADS);
+  race_t r = {.subjects = subjects, .rounds = TURN};
+  r.begins = calloc(TURN * SHARED_CASES, sizeof *r.begins), r.ends = calloc(TURN * SHARED_CASES, sizeof *r.ends);
+  if (!r.begins || !r.ends) fail("out of memory");
+  for (int c = 0; c < SHARED_CASES; c++) r.blocks[c] = block_of(&cases[c], subjects);
+  for (int done = 0; done + TURN <= rounds; done += TURN)
+    for (r.threads = 1; r.threads <= MOST_THREADS; r.threads++) {
+      run_race(&r);
+      for (int i = 0; i < TURN * SHARED_CASES; i++) {
+        double begin = r.begins[i][0], end = r.ends[i][0];
+        for (int t = 1; t < r.threads; t++) {
+          if (r.begins[i][t] < begin) begin = r.begins[i][t];
+          if (r.ends[i][t] > end) end = r.ends[i][t];
+        }
+        int c = i % SHARED_CASES;
+        times[c * MOST_THREADS + r.threads - 1][done + i / SHARED_CASES] =
+            (end - begin) / (double)(r.blocks[c] * r.threads);
+      }
+    }
+  for (int c = 0; c < SHARED_CASES; c++)
+    for (int t = 0; t < MOST_THREADS; t++)
+      print(cases[c].name, t + 1, times[c * MOST_THREADS + t], rounds / TURN * TURN);
+  free(times), free(r.begins), free(r.ends);
+}
+
+/* What the counting of instructions is switched on for; it must not end in a jump to the case. */
+__attribute__((noinline)) static void measured(const case_t *c, subject_t *s, int64_t count) {
+  c->run(s, count);
+  s->at = 0;
+}
+
+int main(int argc, char **argv) {
+  bool counts = argc == 4 && strcmp(argv[1], "count") == 0, threads = argc == 4 && strcmp(argv[1], "threads") == 0;
+  if (argc != 4 || (!counts && !threads && strcmp(argv[1], "time") != 0))
+    return fprintf(stderr, "usage: calls time|threads OPS ROUNDS, calls count CASE CALLS\n"), 2;
+  int ops_count = counts ? 10 : atoi(argv[2]), rounds = atoi(argv[3]);
+  if (ops_count < 1 || rounds < 1 || (!counts && rounds > MOST_ROUNDS))
+    return fprintf(stderr, "calls: bad number\n"), 2;
+  static subject_t subjects[MOST_THREADS] __attribute__((aligned(256)));
+  if (tenon_start() != TENON_OK || tenon_library_add(tenon_library_kinds(), NULL, NULL, NULL) != TENON_OK)
+    fail("starting");
+  tenon_threads_set(1);
+  const tenon_op_t **ops = register_ops(ops_count);
+  const uint32_t *order = random_order(ops_count);
+  touch_fn *table = malloc((size_t)ops_count * sizeof *table);
+  if (!table) fail("out of memory");
+  for (int i = 0; i < ops_count; i++) table[i] = direct_kernels[i % DISTINCT];
+  for (int t = 0; t < MOST_THREADS; t++) prepare(&subjects[t], ops, table, order);
+  if (counts) {
+    const case_t *c = NULL;
+    for (int i = 0; i < CASES; i++)
+      if (strcmp(cases[i].name, argv[2]) == 0) c = &cases[i];
+    if (!c) return fprintf(stderr, "calls: no case %s\n", argv[2]), 2;
+    c->run(subjects, 100);
+    measured(c, subjects, rounds);
+  } else if (threads) {
+    time_threads(subjects, rounds);
+  } else {
+    time_cases(subjects, rounds);
+  }
+  for (int t = 0; t < MOST_THREADS; t++)
+    if (subjects[t].status != TENON_OK) fail("a call");
+  return 0;
+}

@@ -1,0 +1,378 @@
+/* From the items of a descriptor to operator records: every text parsed, every name resolved, every offence collected.
+ * Called by the registry, which publishes what comes out.  Invariant: nothing outside the definition changes. */
+#include "dispatch/definition.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+
+void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
+  char text[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  for (char *at = text; *at; at++)
+    if (*at == '\n') *at = ' '; /* an offence is one line */
+  tn_text_add(b->offences, "%s%s", b->offences->size ? "\n" : "", text);
+  b->code = b->offence_count++ ? TENON_INVALID : code;
+  if (code == TENON_MEMORY) b->failed = true;
+}
+
+static tenon_op_t *target(const tn_definition_t *b) { return b->op ? b->op : b->extension ? b->extension->op : NULL; }
+
+static bool check(tn_definition_t *b, tenon_status_t status) { /* of a parser: its message is the offence, after the operator's name */
+  if (status == TENON_OK) return true;
+  char text[2048];
+  const char *name = target(b) ? target(b)->name : "";
+  snprintf(text, sizeof text, "%s", tn_error());
+  bool is_named = strstr(text, name) != NULL;
+  tn_definition_offend(b, status, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", text);
+  return false;
+}
+
+static void *room(tn_definition_t *b, tn_arena_t *arena, size_t size) {
+  void *memory = tn_arena_allocate(arena, size);
+  if (!memory) tn_definition_offend(b, TENON_MEMORY, "out of memory: an operator needs %zu bytes", size);
+  return memory;
+}
+
+static const char *kept(tn_definition_t *b, tn_arena_t *arena, const char *text) {
+  if (!text) return NULL;
+  const char *copy = tn_arena_text(arena, text, strlen(text));
+  if (!copy) tn_definition_offend(b, TENON_MEMORY, "out of memory: a text of an operator");
+  return copy;
+}
+
+void tn_op_free(tenon_op_t *op) {
+  tn_states_release(op);
+  tn_arena_t arena = op->arena;
+  tn_arena_clear(&arena);
+}
+
+static void begin_op(tn_definition_t *b, const char *schema) {
+  tn_arena_t arena = {NULL};
+  b->op = NULL, b->extension = NULL, b->has_op = true;
+  tenon_op_t *op = room(b, &arena, sizeof *op);
+  if (!op) return;
+  bool good = check(b, tn_schema_parse(schema, b->library->name, &arena, &op->schema));
+  if (good && tn_map_get(&b->names, op->schema.full, strlen(op->schema.full))) {
+    tn_definition_offend(b, TENON_EXISTS, "operator %s is defined twice in this library", op->schema.full);
+    good = false;
+  }
+  if (good && (!tn_grow((void **)&b->drafts, &b->capacity, b->count, sizeof *b->drafts) ||
+               !tn_map_put(&b->names, op->schema.full, strlen(op->schema.full), op))) {
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of operators");
+    good = false;
+  }
+  if (!good) {
+    tn_arena_clear(&arena);
+    return;
+  }
+  op->name = op->schema.full, op->library = b->library, op->context = b->library->context, op->version = 1;
+  op->input_count = op->schema.input_count, op->output_count = op->schema.output_count;
+  op->defaults = op->schema.defaults, op->dispatch_input = -1;
+  op->arena = arena;
+  b->drafts[b->count++] = (tn_draft_t){op, {0}};
+  b->op = op;
+}
+
+static tenon_op_t *find_known(tn_definition_t *b, const char *name) {
+  tenon_op_t *op = tn_map_get(&b->names, name, strlen(name));
+  return op ? op : b->find(name);
+}
+
+static void begin_extension(tn_definition_t *b, const char *name) {
+  b->op = NULL, b->extension = NULL, b->has_op = true;
+  tenon_op_t *op = find_known(b, name);
+  if (!op) {
+    tn_definition_offend(b, TENON_NOT_FOUND, "extends %s, which no loaded library defines", name);
+    return;
+  }
+  for (size_t i = 0; i < b->extension_count; i++)
+    if (b->extensions[i].op == op) {
+      b->extension = &b->extensions[i];
+      return;
+    }
+  if (!tn_grow((void **)&b->extensions, &b->extension_capacity, b->extension_count, sizeof *b->extensions)) {
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of kernels");
+    return;
+  }
+  b->extension = &b->extensions[b->extension_count++];
+  *b->extension = (tn_extension_t){op, NULL, NULL};
+}
+
+static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
+  tenon_op_t *op = target(b);
+  if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
+  const char *kind = item->tag == TENON_TAG_KERNEL ? "KERNEL" : item->tag == TENON_TAG_LOOP ? "LOOP" : item->tag == TENON_TAG_ROW ? "ROW" : "COMPOSITE";
+  if (!item->function) {
+    tn_definition_offend(b, TENON_INVALID, "%s: %s '%s' has no function", op->name, kind, item->text ? (const char *)item->text : "");
+    return;
+  }
+  tn_arena_t *arena = &b->library->arena;
+  tn_kernel_t *kernel = room(b, arena, sizeof *kernel);
+  if (!kernel) return;
+  *kernel = (tn_kernel_t){.context = b->library->context, .library = b->library, .prepare = b->kernel_prepare,
+                          .release = b->kernel_release, .words = {"cpu", 0, ~(uint64_t)0, 0}};
+  bool good = true;
+  char text[256];
+  switch (item->tag) {
+  case TENON_TAG_KERNEL:
+    kernel->kind = TN_KERNEL_DEVICE, kernel->run = (tenon_run_fn)item->function;
+    good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
+    snprintf(text, sizeof text, "%s", item->text ? (const char *)item->text : "");
+    break;
+  case TENON_TAG_COMPOSITE:
+    kernel->kind = TN_KERNEL_COMPOSITE, kernel->run = (tenon_run_fn)item->function;
+    kernel->words.flags = TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
+    snprintf(text, sizeof text, "composite");
+    break;
+  default:
+    kernel->kind = item->tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
+    kernel->run = item->tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
+    kernel->loop.function = (tenon_loop_fn)item->function;
+    good = check(b, tn_loop_parse(item->text ? item->text : "", &op->schema, arena, &kernel->loop.words));
+    kernel->words.isa = kernel->loop.words.isa;
+    if (good && kernel->loop.words.flags & TN_KERNEL_STRIDED) kernel->words.flags |= TN_KERNEL_STRIDED;
+    snprintf(text, sizeof text, "cpu %s %s", item->tag == TENON_TAG_LOOP ? "loop" : "row", item->text ? (const char *)item->text : "");
+  }
+  kernel->text = kept(b, arena, text);
+  if (!good) return;
+  if (b->extension) {
+    kernel->next = b->extension->first;
+    b->extension->first = kernel;
+    if (!b->extension->last) b->extension->last = kernel;
+  } else {
+    kernel->next = op->kernels;
+    op->kernels = kernel;
+    b->drafts[b->count - 1].texts.has_bad_kernel = false;
+  }
+}
+
+static void set_text(tn_definition_t *b, const char **slot, const tenon_item_t *item, const char *what) {
+  tenon_op_t *op = target(b);
+  if (*slot) tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", op->name, what);
+  else if (!item->text) tn_definition_offend(b, TENON_INVALID, "%s: %s has no text", op->name, what);
+  else *slot = kept(b, &op->arena, item->text);
+}
+
+static void set_function(tn_definition_t *b, tenon_any_fn *slot, const tenon_item_t *item, const char *what) {
+  if (*slot) tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", target(b)->name, what);
+  else if (!item->function) tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", target(b)->name, what);
+  else *slot = item->function;
+}
+
+static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
+  tenon_op_t *op = b->op;
+  tn_upgrade_t *all = tn_arena_array(&op->arena, op->upgrade_count + 1, sizeof *all);
+  if (!all) {
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: upgrades of %s", op->name);
+    return;
+  }
+  if (op->upgrade_count) memcpy(all, op->upgrades, op->upgrade_count * sizeof *all);
+  if (!check(b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[op->upgrade_count]))) return;
+  op->upgrades = all, op->upgrade_count++;
+}
+
+static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth);
+
+static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
+  uint32_t tag = item->tag & ~TENON_MUST;
+  switch (tag) {
+  case TENON_TAG_GROUP:
+    if (!item->text) tn_definition_offend(b, TENON_INVALID, "a group of items is NULL");
+    else if (depth > 8) tn_definition_offend(b, TENON_INVALID, "groups of items are nested more than 8 deep");
+    else add_items(b, item->text, depth + 1);
+    return;
+  case TENON_TAG_OP:
+    b->kernel_prepare = NULL, b->kernel_release = NULL;
+    if (item->text) begin_op(b, item->text);
+    else tn_definition_offend(b, TENON_INVALID, "an operator has no schema (NULL)"), b->op = NULL, b->extension = NULL, b->has_op = true;
+    return;
+  case TENON_TAG_EXTEND:
+    b->kernel_prepare = NULL, b->kernel_release = NULL;
+    if (item->text) begin_extension(b, item->text);
+    else tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)"), b->op = NULL, b->extension = NULL, b->has_op = true;
+    return;
+  case TENON_TAG_OPEN: b->open = (tenon_node_fn)item->function; return;
+  case TENON_TAG_CLOSE: b->close = (tenon_free_fn)item->function; return;
+  case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
+  default: break;
+  }
+  if (tag > TENON_TAG_ABOUT) { /* newer than this host */
+    if (item->tag & TENON_MUST) tn_definition_offend(b, TENON_UNIMPLEMENTED, "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon", tag, TENON_ABI >> 16, TENON_ABI & 0xffff);
+    return;
+  }
+  if (!b->has_op) {
+    tn_definition_offend(b, TENON_INVALID, "item %u stands before the first operator: expected a schema (TENON_OP)", tag);
+    b->has_op = true; /* said once */
+    return;
+  }
+  tenon_op_t *op = target(b);
+  if (!op) return; /* items of an operator whose schema is bad */
+  if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_LOOP && tag != TENON_TAG_ROW &&
+      tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
+    tn_definition_offend(b, TENON_INVALID, "extension of %s: item %u: only kernels can be added to an operator", op->name, tag);
+    return;
+  }
+  tn_texts_t *texts = b->op ? &b->drafts[b->count - 1].texts : NULL;
+  switch (tag) {
+  case TENON_TAG_DOC: set_text(b, &op->doc, item, "DOC"); break;
+  case TENON_TAG_TYPES: set_text(b, &texts->types, item, "TYPES"); break;
+  case TENON_TAG_SHAPES: set_text(b, &texts->shapes, item, "SHAPES"); break;
+  case TENON_TAG_WHERE: set_text(b, &texts->where, item, "WHERE"); break;
+  case TENON_TAG_GRADIENT: set_text(b, &texts->gradient, item, "GRADIENT"); break;
+  case TENON_TAG_BATCHING: set_text(b, &texts->batching, item, "BATCHING"); break;
+  case TENON_TAG_SHARDING: set_text(b, &texts->sharding, item, "SHARDING"); break;
+  case TENON_TAG_REUSE: set_text(b, &texts->reuse, item, "REUSE"); break;
+  case TENON_TAG_USES: set_text(b, &texts->uses, item, "USES"); break;
+  case TENON_TAG_TRAITS: op->traits = (uint64_t)item->number; break;
+  case TENON_TAG_VERSION:
+    op->version = item->number;
+    if (item->number < 1) tn_definition_offend(b, TENON_INVALID, "%s: version %lld: expected 1 or more", op->name, (long long)item->number);
+    break;
+  case TENON_TAG_UPGRADE: add_upgrade(b, item); break;
+  case TENON_TAG_INFER: set_function(b, (tenon_any_fn *)&op->infer, item, "INFER"); break;
+  case TENON_TAG_VALIDATE: set_function(b, (tenon_any_fn *)&op->validate, item, "VALIDATE"); break;
+  case TENON_TAG_CREATE: set_function(b, (tenon_any_fn *)&op->create, item, "CREATE"); break;
+  case TENON_TAG_DESTROY: op->destroy = (tenon_free_fn)item->function; break;
+  case TENON_TAG_PREPARE: /* of the operator, or of the kernels that follow in an extension */
+    if (!item->function) tn_definition_offend(b, TENON_INVALID, "%s: PREPARE has no function", op->name);
+    b->kernel_prepare = (tenon_node_fn)item->function;
+    if (b->op) op->prepare = b->kernel_prepare;
+    break;
+  case TENON_TAG_RELEASE:
+    b->kernel_release = (tenon_free_fn)item->function;
+    if (b->op) op->release = b->kernel_release;
+    break;
+  case TENON_TAG_KERNEL: case TENON_TAG_COMPOSITE: case TENON_TAG_LOOP: case TENON_TAG_ROW: add_kernel(b, item); break;
+  case TENON_TAG_SOURCE: case TENON_TAG_SUBGRAPH:
+    if (item->tag & TENON_MUST) tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: this host has no source or subgraph kernels", op->name);
+    break;
+  default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
+  }
+}
+
+static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth) {
+  enum { MOST = 1 << 22 };
+  int count = 0;
+  for (; items->tag != TENON_TAG_END && !b->failed; items++) {
+    if (++count > MOST) {
+      tn_definition_offend(b, TENON_INVALID, "a list of more than %d items: is its end (TENON_TAG_END) missing?", MOST);
+      return;
+    }
+    add_item(b, items, depth);
+  }
+}
+
+static tenon_status_t gradient_operator(void *context, const char *name) {
+  tn_definition_t *b = context;
+  size_t ns = strlen(b->op->schema.ns);
+  if (strncmp(name, b->op->schema.ns, ns) != 0 || strncmp(name + ns, "::", 2) != 0) return TENON_OK;
+  if (!find_known(b, name)) tn_definition_offend(b, TENON_NOT_FOUND, "%s: gradient: operator %s is not in this library", b->op->name, name);
+  return TENON_OK;
+}
+
+static int32_t deciding_input(const tenon_op_t *op) {
+  int32_t optional = -1;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    if (op->types.inputs[i].kind != TN_TYPE_VARIABLE || op->types.inputs[i].index != 0) continue;
+    if (!op->schema.inputs[i].is_optional) return (int32_t)i;
+    if (optional < 0) optional = (int32_t)i;
+  }
+  return optional;
+}
+
+static bool is_view_operator(const tenon_op_t *op) {
+  bool marked = op->output_count > 0;
+  for (uint32_t o = 0; o < op->output_count; o++) marked &= op->schema.outputs[o].mark && !op->schema.outputs[o].is_written;
+  return marked;
+}
+
+/* Parses the texts of an operator whose items are all there, and builds its table. */
+static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
+  tn_arena_t *arena = &op->arena;
+  const tn_texts_t t = *texts;
+  b->op = op;
+  size_t before = b->offence_count;
+  if (!check(b, tn_types_parse(t.types, &op->schema, arena, &op->types))) return;
+  check(b, tn_patterns_parse(t.shapes, false, &op->schema, arena, &op->shapes));
+  check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
+  check(b, tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
+  check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
+  check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
+  check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
+  check(b, tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
+  op->where_text = t.where, op->reuse_text = t.reuse;
+  if (op->gradient.text && b->offence_count == before) tn_gradient_walk(&op->gradient, gradient_operator, b);
+  bool composite = false;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) composite |= k->kind == TN_KERNEL_COMPOSITE;
+  bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  if (!knows_shapes && !composite)
+    tn_definition_offend(b, TENON_INVALID, "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
+  if (!op->kernels && !t.has_bad_kernel && !is_view_operator(op))
+    tn_definition_offend(b, TENON_INVALID, "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)", op->name);
+  if (op->create && !op->destroy) tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
+  for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
+    if (!k->prepare) k->prepare = op->prepare, k->release = op->release;
+  const tenon_op_t **uses = op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
+  if (op->use_count && !uses) tn_definition_offend(b, TENON_MEMORY, "out of memory: operators that %s uses", op->name);
+  for (uint32_t i = 0; i < op->use_count && uses; i++)
+    if (!(uses[i] = find_known(b, op->use_names[i])))
+      tn_definition_offend(b, TENON_NOT_FOUND, "%s uses %s, which no loaded library defines", op->name, op->use_names[i]);
+  op->uses = uses;
+  op->dispatch_input = deciding_input(op);
+  if (b->offence_count == before) check(b, tn_table_build(op));
+}
+
+bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
+  size_t before = offences->size;
+#define OFFENCE(...) (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
+  if (!d) return OFFENCE("its entry returned NULL: expected a descriptor"), false;
+  if (d->size < sizeof *d || d->size > 1u << 16)
+    return OFFENCE("descriptor of %u bytes: expected %zu or a little more; is the file an operator library?", d->size, sizeof *d), false;
+  if (d->abi >> 16 != TENON_ABI >> 16)
+    OFFENCE("contract %u.%u: this host has %u.%u and loads every library of major version %u: %s", d->abi >> 16, d->abi & 0xffff,
+            TENON_ABI >> 16, TENON_ABI & 0xffff, TENON_ABI >> 16,
+            d->abi >> 16 > TENON_ABI >> 16 ? "update libtenon" : "rebuild the library");
+  if (d->layout != TENON_LAYOUT)
+    OFFENCE("layout %08x: expected %08x (sizes of frozen structures): rebuild the library with this op.h", d->layout, TENON_LAYOUT);
+  if (d->required) OFFENCE("requires features %#x, none of which this host has: update libtenon", d->required);
+  if (!d->name || !tn_is_name(d->name, strlen(d->name)))
+    OFFENCE("library name '%s': expected letters, digits and '_', not starting with a digit", d->name ? d->name : "(NULL)");
+  if (!d->version) OFFENCE("library version is NULL");
+  if (!d->items) OFFENCE("its list of items is NULL");
+#undef OFFENCE
+  return offences->size == before;
+}
+
+bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const char *path) {
+  tn_library_t *library = b->library;
+  library->name = kept(b, &library->arena, descriptor->name);
+  library->version = kept(b, &library->arena, descriptor->version);
+  library->path = kept(b, &library->arena, path);
+  if (b->offence_count == 0) add_items(b, descriptor->items, 0);
+  for (size_t i = 0; i < b->count && !b->failed; i++) finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
+  return b->offence_count == 0;
+}
+
+bool tn_definition_open(tn_definition_t *b) {
+  if (!b->open) return true;
+  tenon_node_t node = {.size = sizeof node, .phase = TENON_PHASE_OPEN, .host = &tn_host, .context = b->library->context,
+                       .device = {1, 0}};
+  tenon_status_t status = b->open(&node);
+  if (status != TENON_OK) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s", tn_error());
+    tn_definition_offend(b, status, "its open refused: %s", text);
+    return false;
+  }
+  b->library->open_state = node.state, b->library->close = b->close;
+  return true;
+}

@@ -1,0 +1,49 @@
+/* A library that is being defined: operators in the making, what is wrong with them, kernels for operators of others. */
+#ifndef TN_DISPATCH_DEFINITION_H
+#define TN_DISPATCH_DEFINITION_H
+
+#include "base/map.h"
+#include "dispatch/registry.h"
+
+typedef struct tn_extension_t { /* kernels added to an operator of another library */
+  tenon_op_t *op;
+  tn_kernel_t *first, *last; /* a piece of the operator's list */
+} tn_extension_t;
+
+typedef struct tn_texts_t { /* of one operator, parsed when all are there */
+  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *uses;
+  bool has_bad_kernel; /* said already: its absence is no offence of its own */
+} tn_texts_t;
+
+typedef struct tn_draft_t {
+  tenon_op_t *op;
+  tn_texts_t texts;
+} tn_draft_t;
+
+typedef struct tn_definition_t {
+  tn_library_t *library;
+  tn_text_t *offences; /* one a line */
+  tenon_op_t *(*find)(const char *name); /* operators that exist */
+  tn_draft_t *drafts;
+  size_t count, capacity;
+  tn_extension_t *extensions;
+  size_t extension_count, extension_capacity;
+  tn_map_t names; /* operators of this library so far */
+  tenon_op_t *op; /* that items belong to now; NULL: none, or a bad one whose items are skipped */
+  tn_extension_t *extension;
+  tenon_node_fn open, kernel_prepare;
+  tenon_free_fn close, kernel_release;
+  bool has_op, failed; /* failed: out of memory */
+  tenon_status_t code; /* of the only offence, INVALID for several */
+  size_t offence_count;
+} tn_definition_t;
+
+/* Fills the definition; false when there is any offence.  Its arrays are the caller's to take or free. */
+bool tn_define(tn_definition_t *definition, const tenon_descriptor_t *descriptor, const char *path);
+/* Runs the library's open hook, code of its own; false when it refused. */
+bool tn_definition_open(tn_definition_t *definition);
+void tn_definition_offend(tn_definition_t *definition, tenon_status_t code, const char *format, ...) TENON_FORMAT(3, 4);
+/* Frees an operator with its states. */
+void tn_op_free(tenon_op_t *op);
+
+#endif

@@ -1,0 +1,172 @@
+/* Sequences: graphs of the runtime have tensors only, so a sequence whose length the file tells is taken apart while it
+ * is read.  Positions must be constants. */
+#include <string.h>
+
+#include "base/status.h"
+#include "import/onnx/lower.h"
+
+/* A sequence of these items; `count` more than `from` has, or as many. */
+static tn_ref_t *sequence(tn_lower_t *lower, int32_t count) {
+  tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
+  if (edge) edge->items = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *edge->items);
+  if (edge && edge->items) return edge->item_count = count, edge;
+  if (lower->status == TENON_OK) lower->status = tn_no_memory("a sequence", (size_t)count);
+  return NULL;
+}
+
+/* Input `index` as a sequence; NULL when it is none. */
+static tn_ref_t *given(tn_lower_t *lower, int32_t index) {
+  tn_ref_t *edge = lower->inputs[index];
+  if (edge->items) return edge;
+  if (edge->is_missing)
+    lower->is_missing = true;
+  else
+    tn_lower_fail(lower, "'%.200s' is no sequence whose items are known", edge->name);
+  return NULL;
+}
+
+/* A position in [0, limit), from the end if negative; absent: `otherwise`. */
+static int32_t position(tn_lower_t *lower, int32_t index, int32_t limit, int32_t otherwise) {
+  int64_t value = 0;
+  int32_t count = 0;
+  if (index >= lower->input_count || !lower->inputs[index]) return otherwise;
+  if (lower->inputs[index]->is_missing)
+    lower->is_missing = true;
+  else if (!tn_lower_known(lower, lower->inputs[index], &value, 1, &count) || count != 1)
+    tn_lower_fail(lower, "the position in a sequence must be a constant");
+  if (value < 0) value += limit;
+  if (value < 0 || value >= limit)
+    tn_lower_fail(lower, "position %lld of a sequence of %d", (long long)value, (int)limit);
+  return lower->status == TENON_OK && !lower->is_missing ? (int32_t)value : 0;
+}
+
+static void lower_construct(tn_lower_t *lower) {
+  tn_ref_t *made = sequence(lower, lower->input_count);
+  for (int32_t i = 0; made && i < lower->input_count; i++) made->items[i] = lower->inputs[i];
+  lower->outputs[0] = made;
+}
+
+static void lower_at(tn_lower_t *lower) {
+  tn_ref_t *from = given(lower, 0);
+  if (!from) return;
+  int32_t at = position(lower, 1, from->item_count, 0);
+  if (lower->status == TENON_OK && !lower->is_missing) lower->outputs[0] = from->items[at];
+}
+
+static void lower_insert(tn_lower_t *lower) {
+  tn_ref_t *from = given(lower, 0), *made;
+  if (!from) return;
+  int32_t count = from->item_count, at = position(lower, 2, count + 1, count);
+  if (lower->is_missing || !(made = sequence(lower, count + 1))) return;
+  memcpy(made->items, from->items, (size_t)at * sizeof *made->items);
+  memcpy(made->items + at + 1, from->items + at, (size_t)(count - at) * sizeof *made->items);
+  made->items[at] = lower->inputs[1];
+  lower->outputs[0] = made;
+}
+
+static void lower_erase(tn_lower_t *lower) {
+  tn_ref_t *from = given(lower, 0), *made;
+  if (!from) return;
+  int32_t count = from->item_count, at = position(lower, 1, count, count - 1);
+  if (count == 0) tn_lower_fail(lower, "nothing to erase in an empty sequence");
+  if (lower->status != TENON_OK || lower->is_missing || !(made = sequence(lower, count - 1))) return;
+  memcpy(made->items, from->items, (size_t)at * sizeof *made->items);
+  memcpy(made->items + at, from->items + at + 1, (size_t)(count - at - 1) * sizeof *made->items);
+  lower->outputs[0] = made;
+}
+
+static void lower_length(tn_lower_t *lower) {
+  const tn_ref_t *from = given(lower, 0);
+  if (from) lower->outputs[0] = tn_lower_scalar(lower, tenon_dtype(TENON_I64), from->item_count);
+}
+
+static void lower_concat(tn_lower_t *lower) {
+  static const tn_rule_t rule = {"ConcatFromSequence(*xs) = concat(xs, axis=axis)", 1, NULL};
+  tn_ref_t *from = given(lower, 0);
+  bool fresh = tn_lower_int(lower, "new_axis", 0) != 0;
+  long long axis = tn_lower_int(lower, "axis", 0);
+  tn_ref_t *items = from ? sequence(lower, from->item_count) : NULL;
+  for (int32_t i = 0; items && i < from->item_count; i++)
+    items->items[i] =
+        fresh ? tn_lower_run(lower, TN_REFS(from->items[i]), "unsqueeze(a, [%lld]:i64)", axis) : from->items[i];
+  if (!items || lower->status != TENON_OK || lower->is_missing) return;
+  lower->inputs = items->items, lower->input_count = items->item_count;
+  tn_rule_run(&rule, lower);
+}
+
+/* Parts along an axis: of stated sizes, of one size (the last may be smaller), or of one element each. */
+static void lower_split(tn_lower_t *lower) {
+  int64_t sizes[256], axis = tn_lower_int(lower, "axis", 0);
+  bool keeps = tn_lower_int(lower, "keepdims", 1) != 0, is_list = false;
+  int32_t count = 0;
+  tn_ref_t *x = lower->inputs[0], *split = lower->input_count > 1 ? lower->inputs[1] : NULL;
+  if (split) {
+    if (!tn_lower_known(lower, split, sizes, 256, &count))
+      tn_lower_fail(lower, "`split` must be a constant with at most 256 sizes");
+    is_list = split->ndim == 1;
+  }
+  if (!is_list) {
+    int64_t step = split && count ? sizes[0] : 1, extent = tn_lower_extent(lower, x, (int32_t)axis);
+    if (step < 1 || extent / step >= 256)
+      tn_lower_fail(lower, "more than 256 parts, or parts of %lld", (long long)step);
+    for (count = 0; lower->status == TENON_OK && (int64_t)count * step < extent; count++)
+      sizes[count] = extent - count * step < step ? extent - count * step : step;
+  }
+  if (lower->status != TENON_OK || x->is_missing) {
+    lower->is_missing = x->is_missing;
+    return;
+  }
+  tn_ref_t *made = sequence(lower, count);
+  int64_t begin = 0;
+  for (int32_t i = 0; made && i < count; begin += sizes[i++]) {
+    made->items[i] = tn_lower_run(lower, TN_REFS(x), "slice(a, [%lld]:i64, [%lld]:i64, [%lld]:i64)", (long long)begin,
+                                  (long long)(begin + sizes[i]), (long long)axis);
+    if (!split && !keeps)
+      made->items[i] = tn_lower_run(lower, TN_REFS(made->items[i]), "squeeze(a, [%lld]:i64)", (long long)axis);
+  }
+  lower->outputs[0] = made;
+}
+
+/* The body once for each item of the first sequence. */
+static void lower_map(tn_lower_t *lower) {
+  tn_ref_t *first = given(lower, 0);
+  tn_attr_t *attr = tn_lower_attr(lower, "body");
+  const tn_onnx_attribute_t *proto = tn_lower_typed(lower, "body", TN_ATTRIBUTE_GRAPH);
+  if (!proto || !proto->g) tn_lower_fail(lower, "attribute 'body': expected a graph");
+  if (!first || lower->status != TENON_OK) return;
+  size_t outputs = proto->g->outputs.count, inputs = (size_t)lower->input_count;
+  tn_ref_t **now = tn_arena_array(&lower->import->arena, inputs + outputs + 1, sizeof *now);
+  if (!now) lower->status = tn_no_memory("a node", inputs);
+  if (outputs < (size_t)lower->output_count) tn_lower_fail(lower, "the body has %zu outputs", outputs);
+  for (int32_t k = 0; k < lower->output_count; k++) lower->outputs[k] = sequence(lower, first->item_count);
+  for (int32_t i = 0; i < first->item_count && lower->status == TENON_OK; i++) {
+    for (size_t k = 0; k < inputs; k++) {
+      tn_ref_t *input = lower->inputs[k];
+      if (input->items && i >= input->item_count)
+        tn_lower_fail(lower, "sequences of different lengths");
+      else
+        now[k] = input->items ? input->items[i] : input;
+    }
+    if (lower->status == TENON_OK)
+      lower->status = tn_graph_inline(lower->import, attr->scope, lower->scope->site, lower->scope->prefix, proto->g,
+                                      now, inputs, now + inputs);
+    for (int32_t k = 0; k < lower->output_count && lower->status == TENON_OK; k++)
+      lower->outputs[k]->items[i] = now[inputs + (size_t)k];
+  }
+}
+
+/* clang-format off */
+static const tn_rule_t rules[] = {
+  {"SequenceEmpty(-dtype)", 11, lower_construct},
+  {"SequenceConstruct(*xs)", 11, lower_construct},
+  {"SequenceAt(xs, at)", 11, lower_at},
+  {"SequenceInsert(xs, x, at?)", 11, lower_insert},
+  {"SequenceErase(xs, at?)", 11, lower_erase},
+  {"SequenceLength(xs)", 11, lower_length},
+  {"SequenceMap(xs, *more)", 17, lower_map},
+  {"ConcatFromSequence(xs)", 11, lower_concat},
+  {"SplitToSequence(x, split?)", 11, lower_split},
+};
+/* clang-format on */
+
+TN_RULES(tn_rules_sequence, "");
