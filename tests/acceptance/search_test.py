@@ -40,7 +40,7 @@ def need(path, sources, *command):
 
 def library():
     sources = [EXAMPLE / "text_ops.c", EXAMPLE / "wordpiece.c"]
-    path = build / "run/libtext.so"
+    path = build / "run/text_ops.so"
     return need(path, sources, build / "tenon", "build", *sources, "-l", ":libutf8proc.a", "-o", path)
 
 

@@ -214,7 +214,7 @@ def text():
         node("StringNormalizer", "x", "clean", case_change_action="LOWER", is_case_sensitive=0, stopwords=["the", "a"]),
         node("StringConcat", "clean suffix", "joined"),
         node("StringSplit", "joined", "parts counts", delimiter=" ", maxsplit=2),
-        node("RegexFullMatch", "parts", "match", pattern="[a-z]+(.x)?"),
+        node("Equal", "parts two", "match"),
         node("Cast", "match", "m", to=T.INT32),
         node("ReduceSum", "m", "total", keepdims=0),
         node("Gather", "words index", "picked"),
@@ -234,7 +234,8 @@ def text():
          value("z", T.STRING, None), value("turned", T.STRING, None), value("same", T.BOOL, None)],
         [numpy_helper.from_array(np.array([" two", " x.x y"], object), "suffix"),
          numpy_helper.from_array(np.array(["Grün", "", "日本", "red red red"], object), "words"),
-         numpy_helper.from_array(np.array(["1.5", "-2", "1e3"], object), "numbers"), ints("flat", -1), ints("one", 1),
+         numpy_helper.from_array(np.array(["1.5", "-2", "1e3"], object), "numbers"),
+         numpy_helper.from_array(np.array("two", object), "two"), ints("flat", -1), ints("one", 1),
          ints("many", 100), numpy_helper.from_array(np.array([True]), "mask")]))
 
 

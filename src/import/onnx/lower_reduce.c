@@ -50,13 +50,13 @@ static void lower_batch_norm(tn_lower_t *lower) {
   double e = epsilon ? epsilon->f : 1e-5;
   bool is_test = tn_lower_int(lower, "is_test", lower->version >= 7) != 0, training = !is_test;
   if (tn_lower_int(lower, "spatial", 1) == 0)
-    tn_lower_fail(lower, "attribute 'spatial' 0 (statistics for each position) is not supported");
+    tn_lower_missing(lower, "attribute 'spatial' 0, statistics for each position");
   if (lower->version < 7 && !lower->import->missing) training = false; /* as all runtimes take models of that time */
   if (lower->version >= 14)
     training = tn_lower_int(lower, "training_mode", 0) != 0;
   else if (lower->version >= 7)
     training = lower->output_count > 1;
-  if (training && lower->version < 14) tn_lower_fail(lower, "training before operator set 14 is not supported");
+  if (training && lower->version < 14) tn_lower_missing(lower, "training before operator set 14");
   if (training)
     lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
   else

@@ -2,11 +2,18 @@
  * is read.  Positions must be constants. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "import/onnx/lower.h"
 
-/* A sequence of these items; `count` more than `from` has, or as many. */
+enum { ITEMS_MAX = 256 };
+
+static bool stopped(const tn_lower_t *lower) { return lower->status != TENON_OK || lower->is_missing; }
+
+/* A sequence of so many items, to be filled in; NULL when lowering has stopped. */
 static tn_ref_t *sequence(tn_lower_t *lower, int32_t count) {
+  if (count > ITEMS_MAX) tn_lower_missing(lower, "a sequence of more than %d items", (int)ITEMS_MAX);
+  if (stopped(lower)) return NULL;
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
   if (edge) edge->items = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *edge->items);
   if (edge && edge->items) return edge->item_count = count, edge;
@@ -25,19 +32,17 @@ static tn_ref_t *given(tn_lower_t *lower, int32_t index) {
   return NULL;
 }
 
-/* A position in [0, limit), from the end if negative; absent: `otherwise`. */
-static int32_t position(tn_lower_t *lower, int32_t index, int32_t limit, int32_t otherwise) {
+/* A position up to `last`, of a sequence of `count`, from the end if negative; absent: `otherwise`. */
+static int32_t position(tn_lower_t *lower, int32_t index, int32_t count, int32_t last, int32_t otherwise) {
   int64_t value = 0;
-  int32_t count = 0;
+  int32_t values = 0;
   if (index >= lower->input_count || !lower->inputs[index]) return otherwise;
-  if (lower->inputs[index]->is_missing)
-    lower->is_missing = true;
-  else if (!tn_lower_known(lower, lower->inputs[index], &value, 1, &count) || count != 1)
-    tn_lower_fail(lower, "the position in a sequence must be a constant");
-  if (value < 0) value += limit;
-  if (value < 0 || value >= limit)
-    tn_lower_fail(lower, "position %lld of a sequence of %d", (long long)value, (int)limit);
-  return lower->status == TENON_OK && !lower->is_missing ? (int32_t)value : 0;
+  if (!tn_lower_known(lower, lower->inputs[index], &value, 1, &values) || values != 1)
+    tn_lower_missing(lower, "a position in a sequence that is no constant");
+  if (value < 0) value += count;
+  if (value < 0 || value > last)
+    tn_lower_fail(lower, "position %lld of a sequence of %d", (long long)value, (int)count);
+  return stopped(lower) ? 0 : (int32_t)value;
 }
 
 static void lower_construct(tn_lower_t *lower) {
@@ -49,15 +54,15 @@ static void lower_construct(tn_lower_t *lower) {
 static void lower_at(tn_lower_t *lower) {
   tn_ref_t *from = given(lower, 0);
   if (!from) return;
-  int32_t at = position(lower, 1, from->item_count, 0);
-  if (lower->status == TENON_OK && !lower->is_missing) lower->outputs[0] = from->items[at];
+  int32_t at = position(lower, 1, from->item_count, from->item_count - 1, 0);
+  if (!stopped(lower)) lower->outputs[0] = from->items[at];
 }
 
 static void lower_insert(tn_lower_t *lower) {
   tn_ref_t *from = given(lower, 0), *made;
   if (!from) return;
-  int32_t count = from->item_count, at = position(lower, 2, count + 1, count);
-  if (lower->is_missing || !(made = sequence(lower, count + 1))) return;
+  int32_t count = from->item_count, at = position(lower, 2, count, count, count);
+  if (!(made = sequence(lower, count + 1))) return;
   memcpy(made->items, from->items, (size_t)at * sizeof *made->items);
   memcpy(made->items + at + 1, from->items + at, (size_t)(count - at) * sizeof *made->items);
   made->items[at] = lower->inputs[1];
@@ -67,9 +72,9 @@ static void lower_insert(tn_lower_t *lower) {
 static void lower_erase(tn_lower_t *lower) {
   tn_ref_t *from = given(lower, 0), *made;
   if (!from) return;
-  int32_t count = from->item_count, at = position(lower, 1, count, count - 1);
+  int32_t count = from->item_count, at = position(lower, 1, count, count - 1, count - 1);
   if (count == 0) tn_lower_fail(lower, "nothing to erase in an empty sequence");
-  if (lower->status != TENON_OK || lower->is_missing || !(made = sequence(lower, count - 1))) return;
+  if (stopped(lower) || !(made = sequence(lower, count - 1))) return;
   memcpy(made->items, from->items, (size_t)at * sizeof *made->items);
   memcpy(made->items + at, from->items + at + 1, (size_t)(count - at - 1) * sizeof *made->items);
   lower->outputs[0] = made;
@@ -89,38 +94,39 @@ static void lower_concat(tn_lower_t *lower) {
   for (int32_t i = 0; items && i < from->item_count; i++)
     items->items[i] =
         fresh ? tn_lower_run(lower, TN_REFS(from->items[i]), "unsqueeze(a, [%lld]:i64)", axis) : from->items[i];
-  if (!items || lower->status != TENON_OK || lower->is_missing) return;
+  if (!items || stopped(lower)) return;
   lower->inputs = items->items, lower->input_count = items->item_count;
   tn_rule_run(&rule, lower);
 }
 
 /* Parts along an axis: of stated sizes, of one size (the last may be smaller), or of one element each. */
 static void lower_split(tn_lower_t *lower) {
-  int64_t sizes[256], axis = tn_lower_int(lower, "axis", 0);
+  int64_t sizes[ITEMS_MAX], axis = tn_lower_int(lower, "axis", 0);
   bool keeps = tn_lower_int(lower, "keepdims", 1) != 0, is_list = false;
   int32_t count = 0;
   tn_ref_t *x = lower->inputs[0], *split = lower->input_count > 1 ? lower->inputs[1] : NULL;
   if (split) {
-    if (!tn_lower_known(lower, split, sizes, 256, &count))
-      tn_lower_fail(lower, "`split` must be a constant with at most 256 sizes");
+    if (!tn_lower_known(lower, split, sizes, ITEMS_MAX, &count))
+      tn_lower_missing(lower, "sizes of parts that are no constant, or more than %d", (int)ITEMS_MAX);
     is_list = split->ndim == 1;
   }
   if (!is_list) {
     int64_t step = split && count ? sizes[0] : 1, extent = tn_lower_extent(lower, x, (int32_t)axis);
-    if (step < 1 || extent / step >= 256)
-      tn_lower_fail(lower, "more than 256 parts, or parts of %lld", (long long)step);
-    for (count = 0; lower->status == TENON_OK && (int64_t)count * step < extent; count++)
+    if (step < 1)
+      tn_lower_fail(lower, "parts of %lld elements", (long long)step);
+    else if (extent / step >= ITEMS_MAX)
+      tn_lower_missing(lower, "more than %d parts", (int)ITEMS_MAX);
+    for (count = 0; !stopped(lower) && (int64_t)count * step < extent; count++)
       sizes[count] = extent - count * step < step ? extent - count * step : step;
   }
-  if (lower->status != TENON_OK || x->is_missing) {
-    lower->is_missing = x->is_missing;
-    return;
-  }
+  if (x->is_missing) lower->is_missing = true;
   tn_ref_t *made = sequence(lower, count);
-  int64_t begin = 0;
-  for (int32_t i = 0; made && i < count; begin += sizes[i++]) {
+  int64_t begin = 0, end = 0;
+  for (int32_t i = 0; made && i < count; begin = end, i++) {
+    if (sizes[i] < 0 || !tn_add(begin, sizes[i], &end))
+      tn_lower_fail(lower, "a part of %lld elements", (long long)sizes[i]);
     made->items[i] = tn_lower_run(lower, TN_REFS(x), "slice(a, [%lld]:i64, [%lld]:i64, [%lld]:i64)", (long long)begin,
-                                  (long long)(begin + sizes[i]), (long long)axis);
+                                  (long long)end, (long long)axis);
     if (!split && !keeps)
       made->items[i] = tn_lower_run(lower, TN_REFS(made->items[i]), "squeeze(a, [%lld]:i64)", (long long)axis);
   }
@@ -133,7 +139,7 @@ static void lower_map(tn_lower_t *lower) {
   tn_attr_t *attr = tn_lower_attr(lower, "body");
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, "body", TN_ATTRIBUTE_GRAPH);
   if (!proto || !proto->g) tn_lower_fail(lower, "attribute 'body': expected a graph");
-  if (!first || lower->status != TENON_OK) return;
+  if (!first || stopped(lower)) return;
   size_t outputs = proto->g->outputs.count, inputs = (size_t)lower->input_count;
   tn_ref_t **now = tn_arena_array(&lower->import->arena, inputs + outputs + 1, sizeof *now);
   if (!now) lower->status = tn_no_memory("a node", inputs);

@@ -16,7 +16,7 @@
 
 void tn_lower_fail(tn_lower_t *lower, const char *format, ...) {
   va_list arguments;
-  if (lower->status != TENON_OK) return;
+  if (lower->status != TENON_OK || lower->is_missing) return;
   va_start(arguments, format);
   lower->status = tn_fail_list(TENON_INVALID, format, arguments);
   va_end(arguments);

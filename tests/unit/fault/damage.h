@@ -1,6 +1,7 @@
 /* Damage to files, made by numbers so that a test can make it again: cuts, flipped bits, and changes that keep a file a
  * well-formed protobuf message (fields dropped, doubled, swapped, numbers and names replaced, lengths put right).
- * Used by the fault tests and by the fuzzers.  Invariant: the result never exceeds the capacity that the caller states. */
+ * Used by the fault tests and by the fuzzers.  Invariant: the result never exceeds the capacity that the caller states.
+ */
 #ifndef TENON_TESTS_DAMAGE_H
 #define TENON_TESTS_DAMAGE_H
 
@@ -52,13 +53,16 @@ static inline bool damage_read(const damage_t *d, size_t begin, size_t end, int3
                                damage_fields_t *out) {
   int32_t first = out->count;
   for (size_t at = begin; at < end;) {
-    uint64_t tag, length = 0;
+    uint64_t tag = 0, length = 0;
     damage_field_t f = {at, 0, 0, 0, 0, parent};
     bool good = out->count < DAMAGE_FIELDS && damage_varint(d, &at, end, &tag) && tag >> 3 > 0 && tag >> 3 < 64;
     f.number = (uint32_t)(tag >> 3), f.kind = (uint32_t)(tag & 7), f.content = at;
-    if (good && f.kind == 0) good = damage_varint(d, &at, end, &length), f.end = at;
-    else if (good && f.kind == 2) good = damage_varint(d, &at, end, &length), f.content = at, f.end = at + (size_t)length;
-    else f.end = at + (f.kind == 1 ? 8 : 4), good = good && (f.kind == 1 || f.kind == 5);
+    if (good && f.kind == 0)
+      good = damage_varint(d, &at, end, &length), f.end = at;
+    else if (good && f.kind == 2)
+      good = damage_varint(d, &at, end, &length), f.content = at, f.end = at + (size_t)length;
+    else
+      f.end = at + (f.kind == 1 ? 8 : 4), good = good && (f.kind == 1 || f.kind == 5);
     if (!good || (f.kind == 2 && length > end - f.content) || f.end > end) return out->count = first, false;
     int32_t index = out->count++;
     out->items[index] = f;
@@ -104,9 +108,31 @@ static inline bool damage_edit(damage_t *d, const damage_fields_t *fields, int32
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
 
 static inline void damage_number(damage_t *d, const damage_fields_t *fields, const damage_field_t *f) {
-  static const int64_t tempting[] = {0, 1, -1, 2, 3, 7, 8, 9, 16, 17, 127, 255, 256, 65536, INT32_MAX, INT32_MIN,
-                                     (int64_t)1 << 31, (int64_t)1 << 32, (int64_t)1 << 60, (int64_t)1 << 62, INT64_MAX,
-                                     INT64_MIN, -2, -3, 1000000};
+  static const int64_t tempting[] = {0,
+                                     1,
+                                     -1,
+                                     2,
+                                     3,
+                                     7,
+                                     8,
+                                     9,
+                                     16,
+                                     17,
+                                     127,
+                                     255,
+                                     256,
+                                     65536,
+                                     INT32_MAX,
+                                     INT32_MIN,
+                                     (int64_t)1 << 31,
+                                     (int64_t)1 << 32,
+                                     (int64_t)1 << 60,
+                                     (int64_t)1 << 62,
+                                     INT64_MAX,
+                                     INT64_MIN,
+                                     -2,
+                                     -3,
+                                     1000000};
   unsigned char bytes[10];
   size_t count = sizeof tempting / sizeof *tempting;
   uint64_t value = damage_random(d, 4) ? (uint64_t)tempting[damage_random(d, count)] : damage_random(d, 40);
@@ -127,7 +153,7 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
   if (!copy) return;
   switch (damage_random(d, 8)) {
   case 0: (void)damage_edit(d, fields, f->parent, f->begin, f->end, NULL, 0); break; /* drop */
-  case 1: {                                                                       /* double */
+  case 1: {                                                                          /* double */
     size_t whole = f->end - f->begin;
     unsigned char *twice = malloc(whole);
     if (twice) memcpy(twice, d->data + f->begin, whole);
@@ -190,11 +216,14 @@ static inline void damage_bits(damage_t *d) {
 static inline void damage_file(damage_t *d, uint64_t number, damage_fields_t *fields) {
   d->state = number * 0x2545f4914f6cdd1du + 1;
   uint64_t times = 1 + damage_random(d, 3);
-  if (number % 5 == 0) d->size = (size_t)damage_random(d, d->size);
+  if (number % 5 == 0)
+    d->size = (size_t)damage_random(d, d->size);
   else
     for (uint64_t i = 0; i < times; i++)
-      if (number % 5 == 1) damage_bits(d);
-      else damage_message(d, fields);
+      if (number % 5 == 1)
+        damage_bits(d);
+      else
+        damage_message(d, fields);
 }
 
 #endif

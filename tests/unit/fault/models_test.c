@@ -1,0 +1,83 @@
+/* Damaged models: five real ones (tests/data/make_models.py), each damaged in many ways, are read, compiled and run, or
+ * refused.  A sanitizer sees what is read beyond an end or lost.  FAULT_KEEP=FILE keeps each damaged model there before
+ * it is tried, so that after a crash the file has the culprit; FAULT_COUNT=N makes N of each model. */
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attempt.h"
+#include "check.h"
+#include "damage.h"
+
+#define FOLDER TEST_DATA "/models"
+enum { COUNT = 700, FILE_MAX = 1 << 16, SECONDS = 60 /* that one model may take: far more than any does */ };
+
+static const char *const names[] = {"convolution", "transformer", "control", "external", "text"};
+static unsigned char original[FILE_MAX], damaged[2 * FILE_MAX];
+static damage_fields_t fields;
+static char trying[200];
+
+static void hangs(int signal) {
+  static const char text[] = " does not end\n0 passed, 1 failed, 0 skipped\n";
+  (void)signal;
+  (void)!write(STDERR_FILENO, trying, strlen(trying));
+  (void)!write(STDOUT_FILENO, text, sizeof text - 1);
+  _exit(1);
+}
+
+static size_t read_model(const char *name) {
+  char path[500];
+  snprintf(path, sizeof path, FOLDER "/%s.onnx", name);
+  FILE *file = fopen(path, "rb");
+  size_t size = file ? fread(original, 1, sizeof original, file) : 0;
+  if (file) fclose(file);
+  CHECK(size > 0 && size < sizeof original);
+  return size;
+}
+
+static attempt_t try(const char *name, const char *what, uint64_t number, const unsigned char *data, size_t size,
+                     uint32_t flags) {
+  const char *keep = getenv("FAULT_KEEP");
+  FILE *file = keep ? fopen(keep, "wb") : NULL;
+  if (file) fwrite(data, 1, size, file), fclose(file);
+  snprintf(trying, sizeof trying, "%s, %s %llu", name, what, (unsigned long long)number);
+  (void)signal(SIGALRM, hangs);
+  alarm(SECONDS);
+  attempt_t a = attempt_model(data, size, FOLDER, flags);
+  alarm(0);
+  if (!check_report(!a.wrong, __FILE__, __LINE__, trying, a.wrong))
+    fprintf(stderr, "  last message: %s\n", tenon_error());
+  return a;
+}
+
+TEST("the models themselves run, whole and without any rewriting") {
+  attempt_start();
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t size = read_model(names[i]);
+    for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags++) {
+      attempt_t a = try(names[i], "flags", flags, original, size, flags);
+      if (!CHECK(a.did_run && a.status == TENON_OK)) fprintf(stderr, "  %s: %s\n", names[i], tenon_error());
+    }
+  }
+}
+
+TEST("a damaged model is run or refused with a message, and nothing is left behind") {
+  const char *more = getenv("FAULT_COUNT");
+  uint64_t count = more ? strtoull(more, NULL, 10) : COUNT, operators = attempt_operators();
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t size = read_model(names[i]);
+    uint64_t was_read = 0, was_compiled = 0, did_run = 0;
+    for (uint64_t n = 0; n < count; n++) {
+      damage_t d = {0, damaged, size, sizeof damaged};
+      memcpy(damaged, original, size);
+      damage_file(&d, n, &fields);
+      attempt_t a = try(names[i], "damage", n, d.data, d.size, n % 3 == 0 ? TENON_COMPILE_PLAIN : 0);
+      was_read += a.was_read, was_compiled += a.was_compiled, did_run += a.did_run;
+      if (a.status != TENON_OK) CHECK(attempt_operators() == operators);
+    }
+    if (getenv("FAULT_KEEP"))
+      printf("%s: of %llu %llu read, %llu compiled, %llu run\n", names[i], (unsigned long long)count,
+             (unsigned long long)was_read, (unsigned long long)was_compiled, (unsigned long long)did_run);
+    CHECK(did_run > count / 20 && was_read < count); /* the damage is neither deadly nor harmless */
+  }
+}
