@@ -35,11 +35,11 @@ static void put_list(tenon_tensor_t **inputs, int64_t at, const tenon_tensor_t *
   for (int64_t i = 0; i < list->shape[0]; i++) inputs[at + i] = tenon_item(list, i);
 }
 
-/* Result `index` of the list that these operators have; one that nobody wants is left out. */
-static tenon_status_t give(tenon_call_t *call, int64_t index, tenon_tensor_t *tensor) {
-  tenon_tensor_t *list = call->outputs[0];
-  if (!list || index >= list->shape[0] || !tenon_item(list, index)) return TENON_OK;
-  return call->host->assign(call, (uint32_t)index, tensor);
+/* These tensors are the items of the one result, a list, that these operators have. */
+static tenon_status_t give(tenon_call_t *call, tenon_tensor_t **items) {
+  tenon_tensor_t list = *call->outputs[0];
+  list.data = items;
+  return call->host->assign(call, 0, &list);
 }
 
 /* The only element of an input in host memory. */
@@ -82,8 +82,7 @@ static tenon_status_t if_run(tenon_call_t *call) {
   TENON_TRY(read_scalar(call, call->inputs[0], &condition));
   const tenon_graph_t *graph = call->attrs[condition ? IF_THEN : IF_ELSE].as.graph;
   TENON_TRY(call->host->evaluate(call, graph, (tenon_tensor_t *const *)call->inputs[1]->data, results));
-  for (int64_t i = 0; i < count; i++) TENON_TRY(give(call, i, results[i]));
-  return TENON_OK;
+  return give(call, results);
 }
 
 /* ---- rounds: what loop and scan have in common ---------------------------------------------------------------------
@@ -163,8 +162,7 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   }
   for (int64_t i = state_count; i < count; i++)
     TENON_TRY(stack(call, &rounds[i], &call->attrs[LOOP_DTYPES], &call->attrs[LOOP_RANKS], i, &current[i]));
-  for (int64_t i = 0; i < count; i++) TENON_TRY(give(call, i, current[i]));
-  return TENON_OK;
+  return give(call, current);
 }
 
 /* ---- scan ---------------------------------------------------------------------------------------------------------
@@ -262,8 +260,7 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   }
   for (int64_t i = state_count; i < count; i++)
     TENON_TRY(scan_result(call, &rounds[i], i, i - state_count, &current[i]));
-  for (int64_t i = 0; i < count; i++) TENON_TRY(give(call, i, current[i]));
-  return TENON_OK;
+  return give(call, current);
 }
 
 /* clang-format off */

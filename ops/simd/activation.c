@@ -45,32 +45,33 @@ FLOATS(HELPERS, 0)
   X(thresholded_relu, ", *, float alpha=1.0", ATTR(alpha, 0), x > alpha ? x : 0, "x where it is above alpha, else 0",  \
     "x: core::thresholded_relu_backward(grad, x, alpha=alpha)")
 
-/* X(operator, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
+/* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
 #define GRADIENTS(X)                                                                                                   \
-  X(relu_backward, "", "", NO_SETUP, x > 0 ? dy : 0, "dy where x, relu's result, is above 0")                          \
-  X(softsign_backward, "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),                                           \
+  X(relu_backward, "none", "", "", NO_SETUP, x > 0 ? dy : 0, "dy where x, relu's result, is above 0")                  \
+  X(softsign_backward, "error", "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),                                  \
     DERIVATIVE("softsign"))                                                                                            \
-  X(mish_backward, "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))),                        \
+  X(mish_backward, "error", "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))),               \
     DERIVATIVE("mish"))                                                                                                \
-  X(hard_swish_backward, "", "", NO_SETUP, x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5),               \
+  X(hard_swish_backward, "error", "", "", NO_SETUP, x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5),      \
     DERIVATIVE("hard_swish"))                                                                                          \
-  X(silu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                                            \
+  X(silu_backward, "error", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                                   \
     dy * SIGMOID(alpha * x) * (1 + alpha * x * SIGMOID(-alpha * x)), DERIVATIVE("silu"))                               \
-  X(elu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * alpha * EXP(x),           \
+  X(elu_backward, "error", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * alpha * EXP(x),  \
     DERIVATIVE("elu"))                                                                                                 \
-  X(celu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * EXP(x / alpha),          \
+  X(celu_backward, "error", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * EXP(x / alpha), \
     DERIVATIVE("celu"))                                                                                                \
-  X(selu_backward, ", *, float alpha, float gamma", ", alpha=alpha, gamma=gamma",                                      \
+  X(selu_backward, "error", ", *, float alpha, float gamma", ", alpha=alpha, gamma=gamma",                             \
     ATTR(alpha, 0) ATTR(gamma, 1),                                                                                     \
     dy * gamma * (x > 0 ? 1 : alpha * EXP(x)), DERIVATIVE("selu"))                                                     \
-  X(leaky_relu_backward, ", *, float alpha=0.01", ", alpha=alpha", ATTR(alpha, 0), x < 0 ? alpha * dy : dy,            \
+  X(leaky_relu_backward, "none", ", *, float alpha=0.01", ", alpha=alpha", ATTR(alpha, 0), x < 0 ? alpha * dy : dy,    \
     DERIVATIVE("leaky_relu"))                                                                                          \
-  X(hard_sigmoid_backward, ", *, float alpha=0.2, float beta=0.5", ", alpha=alpha, beta=beta",                         \
+  X(hard_sigmoid_backward, "none", ", *, float alpha=0.2, float beta=0.5", ", alpha=alpha, beta=beta",                 \
     ATTR(alpha, 0) ATTR(beta, 1),                                                                                      \
     ((alpha * x + beta > 0) & (alpha * x + beta < 1)) ? alpha * dy : 0, DERIVATIVE("hard_sigmoid"))                    \
-  X(thresholded_relu_backward, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > alpha ? dy : 0,            \
+  X(thresholded_relu_backward, "none", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > alpha ? dy : 0,    \
     "dy where x is above alpha, else 0")                                                                               \
-  X(shrink_backward, ", *, float lambd=0.5", ", lambd=lambd", ATTR(lambd, 0), ((x < -lambd) | (x > lambd)) ? dy : 0,   \
+  X(shrink_backward, "none", ", *, float lambd=0.5", ", lambd=lambd", ATTR(lambd, 0),                                  \
+    ((x < -lambd) | (x > lambd)) ? dy : 0,                                                                             \
     "dy where x is beyond lambd, else 0")
 #define DEFINE_ONE(dtype, T, U, name, setup, expression) LOOP1(name##_##dtype, T, T, x, ISA_LIST setup, expression)
 #define DEFINE(name, attributes, setup, expression, doc, gradient) FLOATS(DEFINE_ONE, name, (setup), expression)

@@ -76,16 +76,17 @@
   typedef W U;                                                                                                         \
   (void)sizeof(U);
 
-/* Gradients of one operand x, as rows X(operator, ", *, attributes", ", name=name" of each, set-up, expression, doc),
- * where the expression is of dy and x. */
+/* Gradients of one operand x, as rows X(operator, gradient of x, ", *, attributes", ", name=name" of each, set-up,
+ * expression of dy and x, doc).  They are linear in dy; of x they have no gradient, or one not stated ("error"). */
 #define DERIVATIVE(name) "dy times the derivative of " name " at x"
 #define DEFINE_BACKWARD_(dtype, T, U, name, setup, expression)                                                         \
   LOOP2(name##_##dtype, T, T, dy, T, x, ISA_LIST setup, expression)
-#define DEFINE_BACKWARD(name, attributes, passed, setup, expression, doc)                                              \
+#define DEFINE_BACKWARD(name, of_x, attributes, passed, setup, expression, doc)                                        \
   FLOATS(DEFINE_BACKWARD_, name, (setup), expression)
-#define ITEM_BACKWARD(name, attributes, passed, setup, expression, doc)                                                \
+#define ITEM_BACKWARD(name, of_x, attributes, passed, setup, expression, doc)                                          \
   OPERATOR(name, "(Tensor dy, Tensor x" attributes ") -> Tensor",                                                      \
-           FACTS(doc, "dy, x: float; out = x", "dy: core::" #name "(grad, x" passed "); x: error"), FLOATS(ITEM2, name))
+           FACTS(doc, "dy, x: float; out = x", "dy: core::" #name "(grad, x" passed "); x: " of_x),                    \
+           FLOATS(ITEM2, name))
 
 /* Items for the loops of an operator `name`, which are functions name_<dtype>. */
 #define ITEM1(dtype, T, U, name) LOOP(#dtype " -> " #dtype, name##_##dtype)

@@ -30,12 +30,12 @@
   X(sin, "The sine of x, in radians", "x: core::mul(grad, core::cos(x))")                                              \
   X(cos, "The cosine of x, in radians", "x: core::neg(core::mul(grad, core::sin(x)))")                                 \
   X(tan, "The tangent of x, in radians", "x: core::add(grad, core::mul(grad, core::mul(out, out)))")
-/* X(operator, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD; nothing cancels out */
+/* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
 #define GRADIENTS(X)                                                                                                   \
-  X(asin_backward, "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))                                 \
-  X(atan_backward, "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                                             \
-  X(atanh_backward, "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))                                   \
-  X(erf_backward, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
+  X(asin_backward, "error", "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))                        \
+  X(atan_backward, "error", "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                                    \
+  X(atanh_backward, "error", "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))                          \
+  X(erf_backward, "error", "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
 /* clang-format on */
 
 #define DEFINE_ONE(dtype, T, U, name, expression) LOOP1(name##_##dtype, T, T, x, NO_SETUP, expression)

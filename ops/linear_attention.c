@@ -1,0 +1,277 @@
+/* linear_attention and causal_conv: what models with a recurrent state use in place of attention.
+ * The host calls infer and the kernels.  A task is one head of a batch, or one channel, over the whole length.
+ * Invariant: states are kept in f32, or f64 for f64, from step to step, whatever the dtype of the tensors. */
+#include "axes.h"
+#include "dense.h"
+#include "simd/math.h"
+
+/* ---- linear attention ------------------------------------------------------------------------------------------- */
+
+enum { Q, K, V, PAST, DECAY, BETA };
+enum { Q_HEADS, KV_HEADS, RULE, SCALE };
+enum { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
+
+typedef struct linear_t {
+  const tenon_tensor_t *in[BETA + 1]; /* dense; NULL: absent */
+  tenon_tensor_t *out, *state;        /* dense; state: the heads' [key, value] matrices */
+  int64_t length, q_heads, kv_heads, keys, values;
+  int gated, delta;
+  double scale;
+} linear_t;
+
+#define HEAD(T)                                                                                                        \
+  static void head_##T(const linear_t *l, int64_t b, int64_t h, T *correction) {                                       \
+    int64_t keys = l->keys, values = l->values, shared = l->q_heads / l->kv_heads;                                     \
+    T *state = (T *)l->state->data + (b * l->kv_heads + h) * keys * values;                                            \
+    const T *past = l->in[PAST] ? (const T *)l->in[PAST]->data + (b * l->kv_heads + h) * keys * values : 0;            \
+    for (int64_t e = 0; e < keys * values; e++) state[e] = past ? past[e] : 0;                                         \
+    for (int64_t t = 0; t < l->length; t++) {                                                                          \
+      int64_t row = b * l->length + t;                                                                                 \
+      const T *k = (const T *)l->in[K]->data + (row * l->kv_heads + h) * keys;                                         \
+      const T *v = (const T *)l->in[V]->data + (row * l->kv_heads + h) * values;                                       \
+      if (l->gated) {                                                                                                  \
+        int64_t width = l->in[DECAY]->shape[2], each = width / l->kv_heads;                                            \
+        const T *decay = (const T *)l->in[DECAY]->data + row * width + h * each;                                       \
+        for (int64_t d = 0; d < keys; d++) {                                                                           \
+          T keep = EXP(decay[each == 1 ? 0 : d]);                                                                      \
+          for (int64_t m = 0; m < values; m++) state[d * values + m] *= keep;                                          \
+        }                                                                                                              \
+      }                                                                                                                \
+      for (int64_t m = 0; m < values; m++) correction[m] = v[m];                                                       \
+      if (l->delta) {                                                                                                  \
+        int64_t width = l->in[BETA]->shape[2];                                                                         \
+        T beta = ((const T *)l->in[BETA]->data)[row * width + (width == 1 ? 0 : h)];                                   \
+        for (int64_t d = 0; d < keys; d++)                                                                             \
+          for (int64_t m = 0; m < values; m++) correction[m] -= k[d] * state[d * values + m];                          \
+        for (int64_t m = 0; m < values; m++) correction[m] *= beta;                                                    \
+      }                                                                                                                \
+      for (int64_t d = 0; d < keys; d++)                                                                               \
+        for (int64_t m = 0; m < values; m++) state[d * values + m] += k[d] * correction[m];                            \
+      for (int64_t g = h * shared; g < (h + 1) * shared; g++) {                                                        \
+        const T *q = (const T *)l->in[Q]->data + (row * l->q_heads + g) * keys;                                        \
+        T *out = (T *)l->out->data + (row * l->q_heads + g) * values;                                                  \
+        for (int64_t m = 0; m < values; m++) out[m] = 0;                                                               \
+        for (int64_t d = 0; d < keys; d++)                                                                             \
+          for (int64_t m = 0; m < values; m++) out[m] += (T)l->scale * q[d] * state[d * values + m];                   \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+HEAD(float)
+HEAD(double)
+
+typedef struct linear_task_t {
+  const linear_t *linear;
+  char *scratch; /* a row of values for each task */
+} linear_task_t;
+
+static tenon_status_t heads_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const linear_task_t *task = (const linear_task_t *)argument;
+  const linear_t *l = task->linear;
+  (void)call;
+  for (int64_t i = begin; i < end; i++) {
+    char *row = task->scratch + i * l->values * (l->out->dtype.bits / 8);
+    if (core_is(l->out, TENON_F64))
+      head_double(l, i / l->kv_heads, i % l->kv_heads, (double *)(void *)row);
+    else
+      head_float(l, i / l->kv_heads, i % l->kv_heads, (float *)(void *)row);
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t linear_attention_run(tenon_call_t *call) {
+  const tenon_value_t *attrs = call->attrs;
+  tenon_dtype_t dtype = tenon_dtype(core_is(call->outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
+  int64_t rule = attrs[RULE].as.i, q_heads = attrs[Q_HEADS].as.i, kv_heads = attrs[KV_HEADS].as.i;
+  linear_t l = {.q_heads = q_heads,
+                .kv_heads = kv_heads,
+                .gated = rule == RULE_GATED || rule == RULE_GATED_DELTA,
+                .delta = rule == RULE_DELTA || rule == RULE_GATED_DELTA,
+                .scale = attrs[SCALE].as.f};
+  for (int i = 0; i <= BETA; i++) {
+    if (!call->inputs[i]) continue;
+    l.in[i] = core_dense(call, call->inputs[i], dtype);
+    if (!l.in[i]) return TENON_MEMORY;
+  }
+  l.out = core_place_dense(call, call->outputs[0], dtype), l.state = core_place_dense(call, call->outputs[1], dtype);
+  if (!l.out || !l.state) return TENON_MEMORY;
+  l.length = l.in[Q]->shape[1], l.keys = l.in[Q]->shape[2] / q_heads, l.values = l.in[V]->shape[2] / kv_heads;
+  if (l.scale == 0) l.scale = 1 / sqrt((double)l.keys);
+  int64_t tasks = l.in[Q]->shape[0] * kv_heads;
+  uint64_t size = (uint64_t)(tasks * l.values + 1) * (dtype.bits / 8u);
+  linear_task_t task = {&l, (char *)call->host->allocate(call, size)};
+  if (!task.scratch) return TENON_MEMORY;
+  TENON_TRY(call->host->parallel(call, tasks, 1, heads_run, &task));
+  TENON_TRY(core_settle(call, call->outputs[1], l.state));
+  return core_settle(call, call->outputs[0], l.out);
+}
+
+static tenon_status_t heads_divide(tenon_infer_t *infer, uint32_t input, const char *name, int64_t heads,
+                                   tenon_dim_t *out_size) {
+  const tenon_meta_t *x = infer->inputs[input];
+  if (x->ndim != 3 || (tenon_is_known(x->dims[2]) && x->dims[2].value % heads))
+    return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected [batch, length, %" PRId64 " heads * size]", name,
+                      dims_text(x->dims, x->ndim).text, heads);
+  *out_size = tenon_dim(infer, TENON_DIM_DIV, x->dims[2], tenon_extent(heads));
+  return TENON_OK;
+}
+
+static tenon_status_t linear_attention_infer(tenon_infer_t *infer) {
+  tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
+  int64_t rule = infer->attrs[RULE].as.i, kv_heads = infer->attrs[KV_HEADS].as.i;
+  int gated = rule == RULE_GATED || rule == RULE_GATED_DELTA, delta = rule == RULE_DELTA || rule == RULE_GATED_DELTA;
+  tenon_dim_t keys, k_keys, values;
+  TENON_TRY(heads_divide(infer, Q, "q", infer->attrs[Q_HEADS].as.i, &keys));
+  TENON_TRY(heads_divide(infer, K, "k", kv_heads, &k_keys));
+  TENON_TRY(heads_divide(infer, V, "v", kv_heads, &values));
+  if (dim_differ(keys, k_keys))
+    return tenon_fail(infer, TENON_INVALID,
+                      "heads of q have %" PRId64 " elements, heads of k %" PRId64 "; they must be equal", keys.value,
+                      k_keys.value);
+  if ((in[DECAY] != 0) != gated || (in[BETA] != 0) != delta)
+    return tenon_fail(infer, TENON_INVALID, "this update_rule %s decay and %s beta", gated ? "wants" : "has no",
+                      delta ? "wants" : "has no");
+  for (uint32_t i = K; i <= BETA; i++) {
+    if (!in[i] || i == PAST) continue;
+    tenon_dim_t width = in[i]->ndim == 3 ? in[i]->dims[2] : tenon_extent(0);
+    int wrong =
+        in[i]->ndim != 3 || dim_differ(in[i]->dims[0], in[Q]->dims[0]) || dim_differ(in[i]->dims[1], in[Q]->dims[1]);
+    if (i == DECAY) wrong |= dim_differ(width, tenon_extent(kv_heads)) && dim_differ(width, in[K]->dims[2]);
+    if (i == BETA) wrong |= dim_differ(width, tenon_extent(kv_heads)) && dim_differ(width, tenon_extent(1));
+    if (wrong)
+      return tenon_fail(infer, TENON_INVALID,
+                        "input %u has shape %s, which does not fit q of shape %s and %" PRId64 " heads of k", i,
+                        dims_text(in[i]->dims, in[i]->ndim).text, dims_text(in[Q]->dims, in[Q]->ndim).text, kv_heads);
+  }
+  const tenon_dim_t state[4] = {in[Q]->dims[0], tenon_extent(kv_heads), keys, values};
+  int wrong = in[PAST] && in[PAST]->ndim != 4;
+  for (int32_t i = 0; in[PAST] && !wrong && i < 4; i++) wrong = dim_differ(in[PAST]->dims[i], state[i]);
+  if (wrong)
+    return tenon_fail(infer, TENON_INVALID, "past_state has shape %s; expected %s",
+                      dims_text(in[PAST]->dims, in[PAST]->ndim).text, dims_text(state, 4).text);
+  out[0]->ndim = 3, out[1]->ndim = 4;
+  out[0]->dims[0] = in[Q]->dims[0], out[0]->dims[1] = in[Q]->dims[1];
+  out[0]->dims[2] = dim_mul(infer, values, tenon_extent(infer->attrs[Q_HEADS].as.i));
+  for (int i = 0; i < 4; i++) out[1]->dims[i] = state[i];
+  out[1]->dtype = in[PAST] ? in[PAST]->dtype : in[Q]->dtype;
+  return TENON_OK;
+}
+
+static tenon_status_t linear_attention_validate(tenon_node_t *node) {
+  int64_t q = node->attrs[Q_HEADS].as.i, kv = node->attrs[KV_HEADS].as.i;
+  if (q < 1 || kv < 1 || q % kv)
+    return tenon_fail(node, TENON_INVALID,
+                      "q_num_heads is %" PRId64 " and kv_num_heads %" PRId64
+                      "; the first must be a positive multiple of the second",
+                      q, kv);
+  return TENON_OK;
+}
+
+/* ---- causal convolution ----------------------------------------------------------------------------------------- */
+
+typedef struct causal_t {
+  const tenon_tensor_t *in[4]; /* x, w, bias, past; dense */
+  tenon_tensor_t *out, *state;
+  int silu;
+} causal_t;
+
+#define CHANNEL(T)                                                                                                     \
+  static void channel_##T(const causal_t *c, int64_t row, int64_t channel) {                                           \
+    int64_t length = c->in[0]->shape[2], taps = c->in[1]->shape[2], before = taps - 1;                                 \
+    const T *x = (const T *)c->in[0]->data + row * length, *w = (const T *)c->in[1]->data + channel * taps;            \
+    const T *past = c->in[3] ? (const T *)c->in[3]->data + row * before : 0;                                           \
+    const T bias = c->in[2] ? ((const T *)c->in[2]->data)[channel] : 0;                                                \
+    T *out = (T *)c->out->data + row * length, *state = (T *)c->state->data + row * before;                            \
+    for (int64_t t = 0; t < length; t++) out[t] = bias;                                                                \
+    for (int64_t tap = 0; tap < taps; tap++) {                                                                         \
+      int64_t missing = before - tap < length ? before - tap : length; /* positions that see what was before x */      \
+      for (int64_t t = 0; past && t < missing; t++) out[t] += w[tap] * past[t + tap];                                  \
+      for (int64_t t = missing; t < length; t++) out[t] += w[tap] * x[t + tap - before];                               \
+    }                                                                                                                  \
+    for (int64_t i = 0; i < before; i++) {                                                                             \
+      int64_t at = length + i; /* in the past and x, one after the other */                                            \
+      state[i] = at >= before ? x[at - before] : past ? past[at] : 0;                                                  \
+    }                                                                                                                  \
+    if (c->silu)                                                                                                       \
+      for (int64_t t = 0; t < length; t++) out[t] = out[t] * SIGMOID(out[t]);                                          \
+  }
+CHANNEL(float)
+CHANNEL(double)
+
+static tenon_status_t channels_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const causal_t *c = (const causal_t *)argument;
+  (void)call;
+  for (int64_t row = begin; row < end; row++) {
+    if (core_is(c->out, TENON_F64))
+      channel_double(c, row, row % c->in[0]->shape[1]);
+    else
+      channel_float(c, row, row % c->in[0]->shape[1]);
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t causal_conv_run(tenon_call_t *call) {
+  enum { WORK = 1 << 14 };
+  tenon_dtype_t dtype = tenon_dtype(core_is(call->outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
+  causal_t c = {.silu = call->attrs[0].as.i != 0};
+  for (int i = 0; i < 4; i++) {
+    if (!call->inputs[i]) continue;
+    c.in[i] = core_dense(call, call->inputs[i], dtype);
+    if (!c.in[i]) return TENON_MEMORY;
+  }
+  c.out = core_place_dense(call, call->outputs[0], dtype), c.state = core_place_dense(call, call->outputs[1], dtype);
+  if (!c.out || !c.state) return TENON_MEMORY;
+  const int64_t *shape = c.in[0]->shape;
+  int64_t work = (shape[2] + 1) * c.in[1]->shape[2];
+  TENON_TRY(call->host->parallel(call, shape[0] * shape[1], 1 + WORK / work, channels_run, &c));
+  TENON_TRY(core_settle(call, call->outputs[1], c.state));
+  return core_settle(call, call->outputs[0], c.out);
+}
+
+static tenon_status_t causal_conv_infer(tenon_infer_t *infer) {
+  tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
+  const tenon_dim_t *x = in[0]->dims, *w = in[1]->dims, one = tenon_extent(1);
+  if (in[0]->ndim != 3 || in[1]->ndim != 3 || dim_differ(w[0], x[1]) || dim_differ(w[1], one) || dim_is(w[2], 0))
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has shape %s and w %s; expected [batch, channels, length] and "
+                      "[channels, 1, taps]",
+                      dims_text(x, in[0]->ndim).text, dims_text(w, in[1]->ndim).text);
+  const tenon_dim_t state[3] = {x[0], x[1], dim_sub(infer, w[2], one)};
+  if (in[2] && (in[2]->ndim != 1 || dim_differ(in[2]->dims[0], x[1])))
+    return tenon_fail(infer, TENON_INVALID,
+                      "bias has shape %s; expected one number for each of the %" PRId64 " channels",
+                      dims_text(in[2]->dims, in[2]->ndim).text, x[1].value);
+  int wrong = in[3] && in[3]->ndim != 3;
+  for (int i = 0; in[3] && !wrong && i < 3; i++) wrong = dim_differ(in[3]->dims[i], state[i]);
+  if (wrong)
+    return tenon_fail(infer, TENON_INVALID, "past_state has shape %s; expected %s",
+                      dims_text(in[3]->dims, in[3]->ndim).text, dims_text(state, 3).text);
+  TENON_TRY(out_like(out[0], in[0]));
+  out[1]->ndim = 3;
+  for (int i = 0; i < 3; i++) out[1]->dims[i] = state[i];
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_ITEMS(core_linear_attention,
+  TENON_OP("linear_attention(Tensor q, Tensor k, Tensor v, Tensor? past_state=None, Tensor? decay=None, "
+           "Tensor? beta=None, *, int q_num_heads, int kv_num_heads, "
+           "str['linear', 'gated', 'delta', 'gated_delta'] update_rule='gated_delta', float scale=0.0) -> "
+           "(Tensor out, Tensor present_state)",
+    TENON_DOC("Attention by a state S: S = exp(decay) S + k (v - S^T k) beta, out = scale S^T q, as far as update_rule "
+              "has these parts.\nq, k and v are [batch, length, heads * size]; scale 0 is 1 / sqrt(size)."),
+    TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; present_state = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_VALIDATE(linear_attention_validate),
+    TENON_INFER(linear_attention_infer),
+    TENON_KERNEL("cpu strided", linear_attention_run)),
+  TENON_OP("causal_conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? past_state=None, *, "
+           "str['none', 'silu'] activation='none') -> (Tensor out, Tensor present_state)",
+    TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, w [channels, 1, taps].\n"
+              "The states are the taps - 1 elements before x, and the last ones of both."),
+    TENON_TYPES("x: float; w = x; bias = x; past_state = x; out = x; present_state = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(causal_conv_infer),
+    TENON_KERNEL("cpu strided", causal_conv_run)))
+/* clang-format on */
