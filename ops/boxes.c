@@ -149,7 +149,7 @@ static tenon_status_t roi_part(tenon_call_t *call, void *argument, int64_t begin
     double wide = edge[2] - edge[0], high = edge[3] - edge[1];
     if (!half_pixel) wide = fmax(wide, 1), high = fmax(high, 1);
     double step_y = high / (double)rows, step_x = wide / (double)columns;
-    if (!(fabs(step_y) < 0x1p20 && fabs(step_x) < 0x1p20))
+    if (!(fabs(step_y) < 0x1p14 && fabs(step_x) < 0x1p14))
       return tenon_fail(call, TENON_RANGE, "box %" PRId64 " is %g by %g pixels large", roi, wide, high);
     int64_t down = attrs[A_SAMPLES].as.i, across = down;
     if (down == 0) down = (int64_t)ceil(step_y), across = (int64_t)ceil(step_x);

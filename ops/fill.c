@@ -173,6 +173,7 @@ static tenon_status_t eye_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   int64_t rows = out->shape[0], columns = out->shape[1], k = call->attrs[1].as.i;
   memset(out->data, 0, (size_t)(rows * columns * element_size(out)));
+  if (k < -rows || k > columns) return TENON_OK;
   for (int64_t i = k < 0 ? -k : 0; i < rows && i + k < columns; i++)
     number_set(out->dtype, out->data, i * columns + i + k, 1.0);
   return TENON_OK;

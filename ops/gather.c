@@ -194,7 +194,7 @@ static tenon_status_t nd_run(tenon_call_t *call) {
 static tenon_status_t reverse_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0], *lengths = infer->inputs[1];
   int64_t batch = infer->attrs[0].as.i, time = infer->attrs[1].as.i;
-  if (x->ndim < 2 || batch + time != 1 || batch * time != 0)
+  if (x->ndim < 2 || batch < 0 || batch > 1 || time != 1 - batch)
     return tenon_fail(infer, TENON_INVALID,
                       "batch_axis and time_axis are 0 and 1 or 1 and 0, of at least 2 axes, not %" PRId64
                       " and %" PRId64 " of %d",

@@ -60,7 +60,8 @@ static tenon_status_t pad_run(tenon_call_t *call) {
                       tenon_count(lookup.value));
   for (int64_t i = 0; i < named; i++) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
-    before[axis < 0 ? axis + x->ndim : axis] = tensor_int(pads, i);
+    int64_t at = tensor_int(pads, i);
+    before[axis < 0 ? axis + x->ndim : axis] = at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
   }
   TENON_TRY(core_lookup_tables(call, &lookup));
   for (int32_t i = 0; i < out->ndim; i++)

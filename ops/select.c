@@ -85,6 +85,7 @@ static tenon_status_t hot_infer(tenon_infer_t *infer) {
   const tenon_meta_t *indices = infer->inputs[0], *depth = infer->inputs[1], *values = infer->inputs[2];
   tenon_meta_t *out = infer->outputs[0];
   int integer = depth->dtype.code <= 1 && depth->dtype.bits >= 32 && (depth->values || depth->value);
+  double size = 0;
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, indices->ndim + 1, &axis));
   if (indices->ndim >= TENON_RANK_MAX) return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
@@ -96,8 +97,9 @@ static tenon_status_t hot_infer(tenon_infer_t *infer) {
     if (i != axis) out->dims[i] = indices->dims[i < axis ? i : i - 1];
   if (integer && depth->values)
     out->dims[axis] = depth->values[0];
-  else if (depth->value)
-    out->dims[axis] = tenon_extent((int64_t)number_get(depth->dtype, depth->value->data, 0));
+  else if (depth->value && tenon_count(depth->value) == 1)
+    size = number_get(depth->dtype, depth->value->data, 0),
+    out->dims[axis] = tenon_extent(size >= 0 && size < 0x1p60 ? (int64_t)size : -1);
   else
     out->dims[axis] = dim_any(infer);
   if (tenon_is_known(out->dims[axis]) && out->dims[axis].value < 0)

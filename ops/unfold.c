@@ -10,7 +10,11 @@ static tenon_status_t ints_of(const tenon_host_t *host, const void *context, con
                               int64_t count, int64_t other, int64_t *out) {
   if (at->count && (int64_t)at->count != count)
     return host->fail(context, TENON_INVALID, "%s lists %u numbers, not %" PRId64, name, at->count, count);
-  for (int64_t i = 0; i < count; i++) out[i] = at->count ? at->as.ints[i] : other;
+  for (int64_t i = 0; i < count; i++) {
+    out[i] = at->count ? at->as.ints[i] : other;
+    if (out[i] < -INT32_MAX || out[i] > INT32_MAX) /* so that no product overflows */
+      return host->fail(context, TENON_INVALID, "%s has the number %" PRId64, name, out[i]);
+  }
   return TENON_OK;
 }
 
@@ -79,6 +83,8 @@ static tenon_status_t col2im_run(tenon_call_t *call) {
   TENON_TRY(ints_of(call->host, call, &attrs[2], "dilations", w.rank, 1, w.dilation));
   for (int32_t i = 0; i < w.rank; i++) {
     w.image[i] = out->shape[2 + i], w.block[i] = tensor_int(call->inputs[2], i);
+    if (w.block[i] < 1 || w.block[i] > INT32_MAX)
+      return tenon_fail(call, TENON_INVALID, "axis %d of a block has extent %" PRId64, i, w.block[i]);
     int64_t room = w.image[i] + w.pad[i] + w.pad[i + w.rank] - w.dilation[i] * (w.block[i] - 1) - 1;
     if (w.stride[i] < 1 || room < 0)
       return tenon_fail(call, TENON_INVALID, "no window fits into axis %d of the image with stride %" PRId64, i,
@@ -108,6 +114,7 @@ static tenon_status_t unpooled(const tenon_host_t *host, const void *context, co
   TENON_TRY(ints_of(host, context, &attrs[2], "pads", 2 * (rank - 2), 0, pad));
   for (int32_t i = 0; i < rank; i++) {
     out[i] = pooled[i];
+    if (pooled[i] > INT32_MAX) return host->fail(context, TENON_INVALID, "axis %d is too long: %" PRId64, i, pooled[i]);
     if (i >= 2) out[i] = (pooled[i] - 1) * stride[i - 2] - pad[i - 2] - pad[i - 2 + rank - 2] + kernel[i - 2];
   }
   return TENON_OK;
@@ -147,9 +154,13 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
 static tenon_status_t unpool_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0], *indices = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
-  int64_t shape[TENON_RANK_MAX], all, n = tenon_count(x);
+  int64_t shape[TENON_RANK_MAX], all = 1, n = tenon_count(x);
   TENON_TRY(unpooled(call->host, call, call->attrs, x->ndim, x->shape, shape));
-  all = extents_product(shape, 0, x->ndim);
+  for (int32_t i = 0; i < x->ndim; i++) {
+    if (shape[i] < 0 || (shape[i] > 0 && all > INT64_MAX / shape[i]))
+      return tenon_fail(call, TENON_INVALID, "axis %d would have extent %" PRId64, i, shape[i]);
+    all *= shape[i];
+  }
   memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
   for (int64_t i = 0; i < n; i++) {
     int64_t rest = tensor_int(indices, i), to = 0;

@@ -129,8 +129,13 @@ static tenon_status_t from_axis_on(tenon_call_t *call, norm_t *p) {
 static tenon_status_t layer_norm_run(tenon_call_t *call) {
   norm_t p = {.centred = 1};
   TENON_TRY(from_axis_on(call, &p));
-  p.mean = call->outputs[1] ? call->outputs[1]->data : NULL;
-  p.deviation = call->outputs[2] ? call->outputs[2]->data : NULL;
+  void **statistics[] = {NULL, &p.mean, &p.deviation};
+  for (int i = 1; i < 3; i++) {
+    tenon_tensor_t *out = call->outputs[i];
+    if (!out) continue;
+    *statistics[i] = out->data;
+    if (p.n == 0) memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out))); /* of nothing */
+  }
   return norm_run(call, &p, call->inputs[1], call->inputs[2]);
 }
 

@@ -123,6 +123,7 @@ static word_t finished(const plan_t *p, word_t word, int64_t i) {
     break;
   default: return word;
   }
+  if (!real && !(value >= 0 && value < 0x1p63)) value = 0; /* the root of a sum that overflowed */
   return real ? (word_t){.f = value} : natural ? (word_t){.u = (uint64_t)value} : (word_t){.i = (int64_t)value};
 }
 

@@ -130,7 +130,7 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
  */
 
 /* Where in the input, in its coordinates, result i of an axis lies. */
-static double coordinate(const axis_t *a, int64_t mode, int64_t i) {
+static double position(const axis_t *a, int64_t mode, int64_t i) {
   double x = (double)i, in = (double)a->in, out = a->scale * in, half = (x + 0.5) / a->scale - 0.5;
   switch (mode) {
   case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)a->out / out) + half;
@@ -142,6 +142,12 @@ static double coordinate(const axis_t *a, int64_t mode, int64_t i) {
     return a->start * (in - 1) + x * (a->end - a->start) * (in - 1) / ((double)a->out - 1);
   default: return half;
   }
+}
+
+/* The same, as a number that an integer can hold: a region of interest may be anything. */
+static double coordinate(const axis_t *a, int64_t mode, int64_t i) {
+  double x = position(a, mode, i);
+  return x > -0x1p50 ? (x < 0x1p50 ? x : 0x1p50) : -0x1p50;
 }
 
 static int outside(const axis_t *a, int64_t mode, double x) {

@@ -54,7 +54,7 @@ static tenon_status_t take_name(tn_lexer_t *lexer, group_t group, const tn_argum
 static tenon_status_t take_names(tn_lexer_t *lexer, group_t group, uint64_t *out_bits) {
   *out_bits = 0;
   do {
-    const tn_argument_t *argument;
+    const tn_argument_t *argument = NULL;
     const char *at = lexer->start;
     TN_TRY(take_name(lexer, group, &argument));
     uint64_t bit = (uint64_t)1 << argument->index;
@@ -119,7 +119,7 @@ tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_ar
   tn_lexer_open(&lexer, "reuse", text ? text : "");
   if (lexer.kind == TN_TOKEN_END) return TENON_OK;
   do {
-    const tn_argument_t *output, *input;
+    const tn_argument_t *output = NULL, *input = NULL;
     const char *at = lexer.start;
     TN_TRY(take_name(&lexer, outputs_of(schema), &output));
     if (inputs[output->index] >= 0) return tn_lexer_fail_at(&lexer, at, "result '%s' has two rules", output->name);

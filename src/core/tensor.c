@@ -26,7 +26,7 @@ bool tn_is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides) {
   for (int32_t i = ndim - 1; i >= 0; i--) {
     if (shape[i] == 0) return true;
     if (shape[i] != 1 && strides[i] != stride) dense = false;
-    stride *= shape[i];
+    if (!tn_mul(stride, shape[i], &stride)) dense = false, stride = 1;
   }
   return dense;
 }
@@ -46,7 +46,7 @@ bool tn_is_packed(const tenon_tensor_t *tensor) {
     if (!left) return true;
     if (found < 0) return false;
     done |= (uint64_t)1 << found;
-    need *= tensor->shape[found];
+    if (!tn_mul(need, tensor->shape[found], &need)) return false;
   }
 }
 

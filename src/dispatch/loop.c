@@ -320,11 +320,11 @@ static tenon_status_t drive(tenon_call_t *call, const tenon_tensor_t *like) {
     o->loop_dtype = kernel->loop.words.dtypes[i];
     o->loop_size = o->loop_dtype.bits * o->loop_dtype.lanes / 8;
     o->size = o->loop_size;
+    o->is_output = i >= op->input_count, o->packs = o->is_scalar = false;
     if (!t) continue;
     o->dtype = t->dtype, o->size = t->dtype.bits * t->dtype.lanes / 8;
-    o->is_output = i >= op->input_count;
     o->converts = !tn_dtype_same(o->dtype, o->loop_dtype);
-    o->packs = o->converts, o->is_scalar = false;
+    o->packs = o->converts;
     if (t->ndim == like->ndim && memcmp(t->shape, like->shape, (size_t)t->ndim * sizeof *t->shape) == 0 &&
         ((!(t->keys & TN_KEY_STRIDED) && !(like->keys & TN_KEY_STRIDED)) ||
          memcmp(t->strides, like->strides, (size_t)t->ndim * sizeof *t->shape) == 0)) {

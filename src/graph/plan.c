@@ -265,6 +265,12 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
     place->is_pending = true;
     return TENON_OK;
   }
+  uint64_t size;
+  int64_t count = tn_shape_count(meta->ndim, shape);
+  if (count < 0 || !tn_dtype_bytes(meta->dtype, count, &size) || size > (uint64_t)1 << 48) {
+    char text[160];
+    return tn_fail(TENON_INVALID, "a result of shape %s is too large", tn_shape_print(meta->ndim, shape, text, sizeof text));
+  }
   const int64_t *strides = meta->strided && (may_stride || meta->alias) ? (const int64_t *)(const void *)meta->strides : NULL;
   if (meta->alias && node->op->kernels == NULL) {
     const tenon_operand_t *operand = &node->operands[meta->alias - 1];
@@ -278,11 +284,7 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
   TN_TRY(begin_place(p, edge, strings ? TN_PLACE_OWN : is_output(p, edge) && !strides && !pending ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
   tn_place_t *place = place_of(p, edge);
   TN_TRY(header(place, meta->dtype, meta->ndim, shape, strides, 0));
-  int64_t count = tn_shape_count(meta->ndim, shape);
-  if (count < 0 || !tn_dtype_bytes(meta->dtype, count, &place->size) || place->size > (uint64_t)1 << 48) {
-    char text[160];
-    return tn_fail(TENON_INVALID, "a result of shape %s is too large", tn_shape_print(meta->ndim, shape, text, sizeof text));
-  }
+  place->size = size;
   place->is_pending = pending;
   if (!pending && !strings) return TENON_OK;
   place->bound = tn_arena_array(&p->stage->memory, (size_t)meta->ndim + 1, sizeof *place->bound);
