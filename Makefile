@@ -18,7 +18,7 @@ packages: ## system packages that are missing (Debian; uses sudo when not root)
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
 $(BUILD)/CMakeCache.txt: .venv/base.stamp CMakeLists.txt
-	@cmake -S . -B $(BUILD) --preset release -DPython3_EXECUTABLE=$(CURDIR)/$(PYTHON) > .venv/configure.log || { cat .venv/configure.log; exit 1; }
+	@cmake -S . -B $(BUILD) --preset release > .venv/configure.log || { cat .venv/configure.log; exit 1; }
 
 build: $(BUILD)/CMakeCache.txt ## libtenon and the command, at build/tenon
 	@cmake --build $(BUILD) --parallel $$(nproc) > $(BUILD)/build.log || { grep -E -A8 'error|warning' $(BUILD)/build.log || tail -30 $(BUILD)/build.log; exit 1; }

@@ -91,6 +91,13 @@ static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
                       "output_padding lists %u numbers and output_shape %u; expected %d, one for each spatial axis, or "
                       "none",
                       padding->count, shape->count, (int)rank);
+  for (uint32_t i = 0; i < padding->count + shape->count; i++) {
+    const tenon_value_t *list = i < padding->count ? padding : shape;
+    int64_t number = list->as.ints[i < padding->count ? i : i - padding->count];
+    if (number < 0 || number > INT32_MAX)
+      return tenon_fail(infer, TENON_INVALID, "%s has %" PRId64 "; expected 0 to %d",
+                        list == padding ? "output_padding" : "output_shape", number, INT32_MAX);
+  }
   out->ndim = x->ndim;
   out->dims[0] = x->dims[0], out->dims[1] = dim_mul(infer, w->dims[1], tenon_extent(group));
   TENON_TRY(bias_check(infer, 2, out->dims[1]));

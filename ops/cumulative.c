@@ -95,7 +95,7 @@ static tenon_status_t cumulative_infer(tenon_infer_t *infer) {
 /* clang-format off */
 #define FACTS(doc)                                                                                                     \
   TENON_DOC(doc), TENON_TYPES("x: number; axis: i64|i32; out = x"), TENON_WHERE("axis: known"),                        \
-  TENON_TRAITS(TENON_PURE), TENON_INFER(cumulative_infer)
+  TENON_TRAITS(TENON_PURE), TENON_INFER(cumulative_infer), TENON_REUSE("out: x")
 TENON_ITEMS(core_cumulative,
   TENON_OP("cum_sum(Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
     FACTS("Running sums along an axis, from the other end with reverse, without the own element with exclusive."),

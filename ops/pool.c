@@ -113,28 +113,31 @@ static const struct {
 
 /* ---- the sweep -------------------------------------------------------------------------------------------------- */
 
+static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
+
+/* The first tap of an axis whose place, `begin` for tap 0, is not below `least`; the number of taps if none is. */
+static int64_t first_tap(const window_t *w, int32_t axis, int64_t begin, int64_t least) {
+  int64_t tap = ceil_div(least - begin, w->dilation[axis]);
+  return tap < 0 ? 0 : tap < w->kernel[axis] ? tap : w->kernel[axis];
+}
+
 /* How many elements of the window at output position `o` of an axis count for an average. */
 static int64_t axis_count(const pool_t *pool, int32_t axis, int64_t o) {
   const window_t *w = &pool->window;
-  int64_t count = 0, end = w->in[axis] + (pool->include_pad ? w->after[axis] : 0);
-  for (int64_t tap = 0; tap < w->kernel[axis]; tap++) {
-    int64_t at = o * w->stride[axis] - w->before[axis] + tap * w->dilation[axis];
-    count += at < end && (pool->include_pad || at >= 0);
-  }
-  return count;
+  int64_t begin = o * w->stride[axis] - w->before[axis];
+  int64_t end = w->in[axis] + (pool->include_pad ? w->after[axis] : 0);
+  return first_tap(w, axis, begin, end) - (pool->include_pad ? 0 : first_tap(w, axis, begin, 0));
 }
-
-static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
 
 /* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last axis of channel. */
 static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o, int64_t lanes) {
   const window_t *w = &pool->window;
   const tenon_tensor_t *x = pool->x, *out = pool->out;
   int32_t rank = w->rank, last = rank - 1, fixed = pool->by_channel ? rank : last;
-  int64_t size = x->dtype.bits / 8, taps = window_size(w->kernel, rank), space = window_size(w->in, rank);
+  int64_t size = x->dtype.bits / 8, taps = 1, space = window_size(w->in, rank);
   int64_t x_lane = pool->by_channel ? x->strides[1] : w->stride[last] * x->strides[2 + last];
   int64_t out_axis = pool->by_channel ? 1 : 1 + rank, out_at = image * out->strides[0] + channel * out->strides[1];
-  int64_t at_lane = 0, at_weights[SPATIAL_MAX], tap[SPATIAL_MAX];
+  int64_t at_lane = 0, at_weights[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];
   double counts[LANES];
   sums_t sums;
   int64_t weight = 1;
@@ -145,7 +148,11 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
   }
   at_lane = pool->by_channel ? space : w->stride[last] * at_weights[last];
   for (int64_t l = 0; l < lanes; l++) counts[l] = 1;
-  for (int32_t i = 0; i < rank; i++) {
+  for (int32_t i = 0; i < rank; i++) { /* taps that are inside for some lane: a window may be far larger than x */
+    int64_t begin = o[i] * w->stride[i] - w->before[i], reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
+    first[i] = first_tap(w, i, begin + reach, 0);
+    some[i] = first_tap(w, i, begin, w->in[i]) - first[i];
+    taps *= some[i] > 0 ? some[i] : 0;
     out_at += o[i] * out->strides[2 + i];
     if (pool->done == average_done_F32 || pool->done == average_done_F64)
       for (int64_t l = 0, c = 0; l < lanes; l++) {
@@ -158,9 +165,8 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
     int64_t offset = image * x->strides[0] + channel * x->strides[1], lo = 0, hi = lanes, rest = t;
     int64_t at = (image * x->shape[1] + channel) * space;
     for (int32_t i = last; i >= 0; i--) {
-      tap[i] = rest % w->kernel[i];
-      rest /= w->kernel[i];
-      int64_t place = o[i] * w->stride[i] - w->before[i] + tap[i] * w->dilation[i];
+      int64_t place = o[i] * w->stride[i] - w->before[i] + (first[i] + rest % some[i]) * w->dilation[i];
+      rest /= some[i];
       if (i >= fixed) { /* place + lane * stride is inside for lanes [lo, hi) */
         int64_t end = ceil_div(w->in[i] - place, w->stride[i]);
         lo = place < 0 ? ceil_div(-place, w->stride[i]) : 0;
@@ -226,7 +232,8 @@ static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
   pool->by_channel = pool->x->strides[1] == 1 || row < 8;
   int64_t step = pool->by_channel ? LANES : 1, blocks = (pool->x->shape[1] - 1) / step + 1;
   int64_t positions = window_size(pool->window.out, pool->window.rank) / (pool->by_channel ? 1 : row);
-  int64_t work = window_size(pool->window.kernel, pool->window.rank) * (pool->by_channel ? LANES : row);
+  int64_t work = pool->by_channel ? LANES : row;
+  for (int32_t i = 0; i < pool->window.rank && work < 1 << 15; i++) work *= pool->window.kernel[i];
   int64_t grain = work < 1 << 15 ? (1 << 15) / work : 1;
   TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
   return core_settle(call, call->outputs[0], pool->out);

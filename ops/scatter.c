@@ -90,6 +90,7 @@ static tenon_status_t update(tenon_call_t *call, combine_fn combine, tenon_tenso
 
 static tenon_status_t copy_all(tenon_call_t *call, tenon_tensor_t *out, const tenon_tensor_t *x) {
   move_t move;
+  if (out->data == x->data) return TENON_OK; /* the input's memory is reused */
   move_begin(&move, out, x);
   move_axis(&move, tenon_count(x), 1, 1);
   return core_move(call, &move);
@@ -269,17 +270,17 @@ TENON_ITEMS(core_scatter,
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with each update at its own place, but for the axis, where its index says which."),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(elements_infer), TENON_KERNEL("cpu", elements_run)),
+    TENON_INFER(elements_infer), TENON_REUSE("out: x"), TENON_KERNEL("cpu", elements_run)),
   TENON_OP("scatter_nd(Tensor x, Tensor indices, Tensor updates, *, "
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with elements or slices, named by tuples of indices, updated."),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(nd_infer), TENON_KERNEL("cpu", nd_run)),
+    TENON_INFER(nd_infer), TENON_REUSE("out: x"), TENON_KERNEL("cpu", nd_run)),
   TENON_OP("tensor_scatter(Tensor x, Tensor update, Tensor? write_indices=None, *, int axis=-2, "
            "str['linear', 'circular'] mode='linear') -> Tensor",
     TENON_DOC("x, whose first axis is the batch, with the update written from write_indices[batch] on."),
     TENON_TYPES("x, update: any; write_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(cache_infer), TENON_KERNEL("cpu", cache_run)),
+    TENON_INFER(cache_infer), TENON_REUSE("out: x"), TENON_KERNEL("cpu", cache_run)),
   TENON_OP("gather_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int axis=0) -> Tensor",
     TENON_DOC("The gradient of gather: slices added up where they came from."),
     TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),

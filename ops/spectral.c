@@ -155,8 +155,11 @@ static tenon_status_t dft_infer(tenon_infer_t *infer) {
   tenon_dim_t axis, n;
   TENON_TRY(parts_check(infer, x, &parts));
   TENON_TRY(number_read(infer, 2, tenon_extent(-2), &axis));
-  if (!tenon_is_known(axis))
-    return tenon_fail(infer, TENON_INVALID, "the axis of dft must be constant; the shape of the result depends on it");
+  if (!tenon_is_known(axis)) { /* it comes with the call, whose infer knows more */
+    TENON_TRY(out_unknown(infer, out, x->ndim));
+    out->dims[out->ndim - 1] = tenon_extent(onesided && inverse ? 1 : 2);
+    return TENON_OK;
+  }
   TENON_TRY(axis_wrap(infer, axis.value, x->ndim, &at));
   if (at == x->ndim - 1)
     return tenon_fail(infer, TENON_INVALID,

@@ -1,9 +1,9 @@
 /* calls.c: what a call costs beside a direct C call of the same small kernel.  Run by bench/calls.py, which prints the
  * table.  Cases take turns in short blocks, so that what else the machine does falls on all of them alike.
  *
- *   calls time OPS ROUNDS       a line for each case: name, nanoseconds for one call: median and 10th percentile
- *   calls threads OPS ROUNDS    the same for one and two threads at once: name, threads, nanoseconds for one call of
- * all calls count CASE CALLS      calls one case inside measured(), for counting instructions under valgrind */
+ *   calls time OPS ROUNDS      for each case: name, 1, nanoseconds of one call: median, 10th, 2nd percentile
+ *   calls threads OPS ROUNDS   the same on one and on two threads: name, threads, nanoseconds by calls of all threads
+ *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under valgrind */
 #define TENON_STATIC /* the library below is linked in */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -193,7 +193,7 @@ static int compare(const void *a, const void *b) {
 
 static void print(const char *name, int threads, double *times, int rounds) {
   qsort(times, (size_t)rounds, sizeof *times, compare);
-  printf("%s %d %.3f %.3f\n", name, threads, times[rounds / 2], times[rounds / 10]);
+  printf("%s %d %.3f %.3f %.3f\n", name, threads, times[rounds / 2], times[rounds / 10], times[rounds / 50]);
 }
 
 /* Calls that take about as long as a block; the quickest of three tries counts, since the system takes time of some. */

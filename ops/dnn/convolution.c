@@ -102,7 +102,15 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
     dnn_job_arg(job, DNNL_ARG_DST, out);
     if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
     if (want->residual) dnn_job_arg(job, DNN_ADDED, out);
-    if (!dnn_job_finish(job, desc)) dnn_job_destroy(job), job = 0;
+    good = dnn_job_finish(job, desc);
+    if (good && !plan) {
+      dnnl_memory_desc_t given = weights_md(want, 0);
+      int right = given && dnnl_memory_desc_equal(given, job->md[1]);
+      if (!right) job->pack = dnn_reorder_create(key, given, job->md[1]);
+      good = right || job->pack;
+      if (given) dnnl_memory_desc_destroy(given);
+    }
+    if (!good) dnn_job_destroy(job), job = 0;
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
   dnnl_memory_desc_t mds[4] = {x, out, any, bias};
@@ -120,20 +128,19 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
   void *to = dnn_is_last(out) ? out->data : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
   if (want->residual) residual = dnn_to_last(call, cache, call->inputs[3]);
   if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
-  void *weights = job->weights ? job->weights : plan ? plan->packed : 0, *given = 0;
-  if (!weights) { /* eager: packed for this call */
-    dnnl_memory_desc_t md = weights_md(want, 0);
-    if (md) weights = given = dnn_pack(md, want->w->data, job->md[1]);
-    if (md) dnnl_memory_desc_destroy(md);
-    if (!weights) return tenon_fail(call, TENON_MEMORY, "no memory to pack a convolution's weights");
+  void *weights = job->weights ? job->weights : plan ? plan->packed : want->w->data;
+  if (job->pack) {
+    void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->md[1])), *both[2] = {weights, packed};
+    if (!packed) return TENON_MEMORY;
+    TENON_TRY(dnn_run(call, job->pack, both));
+    weights = packed;
   }
   void *data[5] = {x, weights, to};
   int count = 3;
   if (bias) data[count++] = bias->data;
   if (residual) data[count] = residual;
-  tenon_status_t status = dnn_run(call, job, data);
-  dnn_free(given);
-  return status == TENON_OK ? dnn_from_last(call, cache, to, out) : status;
+  TENON_TRY(dnn_run(call, job, data));
+  return dnn_from_last(call, cache, to, out);
 }
 
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
@@ -172,6 +179,7 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
     dnn_key_add(&key, window->before[i]);
     dnn_key_add(&key, window->after[i]);
   }
+  for (int32_t i = 0; !plan && i < x->ndim; i++) dnn_key_add(&key, want->w->strides[i]);
   dnn_job_t *job = dnn_find(cache, &key);
   if (job) return job->primitive ? job_run(call, cache, want, job) : plain(call, want);
   job = job_make(&key, want);

@@ -19,6 +19,7 @@ struct dnn_job_t {
   dnnl_memory_desc_t md[DNN_ARGS];
   uint64_t scratch;
   void *weights;    /* kept, if the packed ones of the plan do not suit */
+  dnn_job_t *pack;  /* without a plan: brings weights into the layout that this one wants, for each call */
   uint32_t variant; /* the kernel's own */
   int32_t key_count;
   int64_t key[DNN_KEY];
@@ -67,6 +68,9 @@ void dnn_cache_clear(dnn_cache_t *cache);
 
 /* data[i] belongs to the i-th argument named; scratch memory is the call's. */
 tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data);
+
+/* From one layout to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO.  NULL: failed. */
+dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from, const_dnnl_memory_desc_t to);
 
 /* Once, outside of calls: from one layout to another.  0: failed. */
 int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md, void *to);

@@ -28,31 +28,19 @@ static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const teno
   dnn_key_open(&key, KIND_REORDER + back);
   if (!dnn_key_tensor(&key, x)) return tenon_fail(call, TENON_INTERNAL, "a tensor of too many axes for oneDNN");
   dnn_job_t *job = dnn_find(cache, &key);
-  int kept = job != 0, good = 1;
+  int kept = job != 0;
   if (!job) {
-    job = dnn_job_create(&key);
-    if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
     dnn_last_strides(x->ndim, x->shape, last);
     dnnl_memory_desc_t given = dnn_strided(x->ndim, x->shape, x->strides),
                        wanted = dnn_strided(x->ndim, x->shape, last);
-    dnnl_memory_desc_t source = back ? wanted : given, target = back ? given : wanted;
-    dnnl_primitive_desc_t desc = 0;
-    dnnl_primitive_attr_t attributes = 0;
-    good = given && wanted && dnn_attributes(&attributes, 0, FINISH_none, 0, 0) &&
-           dnnl_reorder_primitive_desc_create(&desc, source, dnn_engine(), target, dnn_engine(), attributes) ==
-               dnnl_success;
-    if (good) {
-      dnn_job_arg(job, DNNL_ARG_FROM, source);
-      dnn_job_arg(job, DNNL_ARG_TO, target);
-      good = dnn_job_finish(job, desc);
-    }
-    if (attributes) dnnl_primitive_attr_destroy(attributes);
+    job = dnn_reorder_create(&key, back ? wanted : given, back ? given : wanted);
     if (given) dnnl_memory_desc_destroy(given);
     if (wanted) dnnl_memory_desc_destroy(wanted);
-    kept = good && dnn_publish(cache, job);
+    if (!job) return tenon_fail(call, TENON_MEMORY, "oneDNN cannot reorder, or has no memory for it");
+    kept = dnn_publish(cache, job);
   }
   void *data[2] = {from, to};
-  tenon_status_t status = good ? dnn_run(call, job, data) : tenon_fail(call, TENON_INTERNAL, "oneDNN cannot reorder");
+  tenon_status_t status = dnn_run(call, job, data);
   if (!kept) dnn_job_destroy(job);
   return status;
 }

@@ -265,7 +265,7 @@ FAMILY(core_channel,
     "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Each channel with this mean and variance removed, then scaled and shifted."),
      TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(batch_norm_infer)),
+     TENON_TRAITS(TENON_PURE), TENON_INFER(batch_norm_infer), TENON_REUSE("out: x")),
     KERNEL("", batch_norm_run))
   OPERATOR(lrn, "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
     (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, the sum over `size` channels around each."),
@@ -273,7 +273,8 @@ FAMILY(core_channel,
     KERNEL("", lrn_run))
   OPERATOR(lp_norm, "(Tensor x, *, int axis=-1, int p=2) -> Tensor",
     (TENON_DOC("x divided by its norm of order p (1 or 2) along an axis; 0 where that is 0."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(lp_norm_infer)),
+     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(lp_norm_infer),
+     TENON_REUSE("out: x")),
     KERNEL("", lp_norm_run))
   OPERATOR(mean_variance_norm, "(Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
     (TENON_DOC("x with mean 0 and deviation 1 over the axes."),

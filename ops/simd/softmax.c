@@ -220,22 +220,23 @@ RUN(hardmax, 0, hardmax_columns, hardmax_columns)
 RUN(softmax_backward, 1, softmax_backward_row, softmax_backward_columns)
 RUN(log_softmax_backward, 1, log_softmax_backward_row, log_softmax_backward_columns)
 
-#define FACTS(doc, types) TENON_DOC(doc), TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_INFER(softmax_infer)
+#define FACTS(doc, types, from)                                                                                        \
+  TENON_DOC(doc), TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_INFER(softmax_infer), TENON_REUSE("out: " from)
 FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("exp(x), divided by its sum along an axis.", "x: float; out = x"),
+    (FACTS("exp(x), divided by its sum along an axis.", "x: float; out = x", "x"),
      TENON_GRADIENT("x: core::softmax_backward(grad, out, axis=axis)")),
     KERNEL("", softmax_run))
   OPERATOR(log_softmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("The logarithm of softmax.", "x: float; out = x"),
+    (FACTS("The logarithm of softmax.", "x: float; out = x", "x"),
      TENON_GRADIENT("x: core::log_softmax_backward(grad, out, axis=axis)")),
     KERNEL("", log_softmax_run))
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x")),
+    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x")),
     KERNEL("", hardmax_run))
   OPERATOR(softmax_backward, "(Tensor grad, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of softmax, whose result was y.", "grad, y: float; out = y")),
+    (FACTS("The gradient of softmax, whose result was y.", "grad, y: float; out = y", "y")),
     KERNEL("", softmax_backward_run))
   OPERATOR(log_softmax_backward, "(Tensor grad, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of log_softmax, whose result was y.", "grad, y: float; out = y")),
+    (FACTS("The gradient of log_softmax, whose result was y.", "grad, y: float; out = y", "y")),
     KERNEL("", log_softmax_backward_run)))

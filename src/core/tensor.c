@@ -202,7 +202,9 @@ tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t
   uint64_t size;
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
   if (!strides && !room_strides && ndim > 0) return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
-  if (!strides && ndim > 0) tn_strides_dense(ndim, shape, strides = room_strides);
+  static int64_t none[1]; /* of scalars: nothing is there, but it can be copied and compared */
+  if (ndim == 0) shape = strides = none;
+  if (!strides) tn_strides_dense(ndim, shape, strides = room_strides);
   *view = (tenon_tensor_t){data, {1, 0}, ndim, dtype, shape, strides, 0, TN_KEY_CPU, NULL};
   tn_tensor_mark(view);
   return TENON_OK;

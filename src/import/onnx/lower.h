@@ -53,6 +53,7 @@ typedef struct tn_rules_t { /* one family */
 #define TN_RULES(name, domain_) const tn_rules_t name = {domain_, rules, sizeof rules / sizeof *rules}
 
 /* rule.c */
+bool tn_rules_have(const char *domain); /* is it one of ONNX's own? */
 void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower);
 /* Runs the right side of a rule whose parameters a, b, c, ... are these edges; the first result, NULL on failure. */
 tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format, ...)

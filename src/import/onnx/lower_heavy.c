@@ -35,6 +35,9 @@ static const tn_rule_t rules[] = {
   {"Attention(q, k, v, mask?, past_key?, past_value?, nonpad?, -softmax_precision) = "
    "attention(q, k, v, mask, past_key, past_value, nonpad, scale=scale, is_causal=is_causal, softcap=softcap?0.0, "
    "q_num_heads=q_num_heads?0, kv_num_heads=kv_num_heads?0, qk_matmul_output_mode=qk_matmul_output_mode?0)", 23, NULL},
+  {"LinearAttention(q, k, v, past?, decay?, beta?, -chunk_size) = linear_attention(q, k, v, past, decay, beta, "
+   "q_num_heads=q_num_heads, kv_num_heads=kv_num_heads, update_rule=update_rule, scale=scale?0.0)", 27, NULL},
+  {"CausalConvWithState(x, w, b?, past?) = causal_conv(x, w, b, past, activation=activation{swish: silu})", 27, NULL},
   {"RotaryEmbedding(x, cos, sin, ids?) = rotary_embedding(x, cos, sin, ids, interleaved=interleaved, "
    "num_heads=num_heads?0, rotary_embedding_dim=rotary_embedding_dim?0)", 23, NULL},
   {"QuantizeLinear(x, scale, zero?) = quantize_linear(x, scale, zero, axis=axis?1, block_size=block_size, "

@@ -467,7 +467,7 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
                           &lower->attrs));
   const tn_onnx_function_t *function = find_function(lower);
   const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
-  bool is_custom = *domain && strncmp(domain, "ai.onnx", 7) != 0;
+  bool is_custom = !tn_rules_have(domain);
   if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
   if (function)
     inline_function(lower, function);

@@ -17,7 +17,7 @@ enum { NAMES_MAX = 32, OPERANDS_MAX = 16, NAME_MAX_SIZE = 64, LITERAL_MAX_SIZE =
 
 #define FAMILIES(X)                                                                                                    \
   X(pointwise)                                                                                                         \
-  X(shape) X(reduce) X(heavy) X(attention) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
+  X(shape) X(reduce) X(heavy) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
 #define DECLARE(name) extern const tn_rules_t tn_rules_##name;
 #define LIST(name) &tn_rules_##name,
 FAMILIES(DECLARE)
@@ -457,6 +457,12 @@ tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, 
 }
 
 /* ---- the index -------------------------------------------------------------------------------------------------- */
+
+bool tn_rules_have(const char *domain) {
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (strcmp(families[i]->domain, domain) == 0) return true;
+  return false;
+}
 
 tenon_status_t tn_rules_index(tn_import_t *import) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)

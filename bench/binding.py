@@ -1,0 +1,89 @@
+"""Tenon through ctypes, as much of tenon.h as benchmarks need: a model, its ports, tensors over given memory, runs.
+
+Imports nothing but ctypes, so that a process that uses it is no larger than it must be.
+"""
+import ctypes as c
+import os
+
+
+class Error(RuntimeError):
+    pass
+
+
+class Dtype(c.Structure):
+    _fields_ = [("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16)]
+
+
+class Axis(c.Structure):
+    _fields_ = [("extent", c.c_int64), ("name", c.c_char_p)]
+
+
+class Port(c.Structure):
+    _fields_ = [("size", c.c_uint32), ("name", c.c_char_p), ("dtype", Dtype), ("ndim", c.c_int32), ("axes", c.POINTER(Axis))]
+
+
+class Tensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("device", c.c_int32 * 2), ("ndim", c.c_int32), ("dtype", Dtype), ("shape", c.POINTER(c.c_int64)),
+                ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64), ("keys", c.c_uint64), ("detail", c.c_void_p)]
+
+
+class Tenon:
+    def __init__(self, build):
+        self.library = c.CDLL(os.path.join(build, "libtenon.so"))
+        self.library.tenon_error.restype = c.c_char_p
+        self.library.tenon_version.restype = c.c_char_p
+        for name in ("tenon_graph_input_count", "tenon_graph_output_count", "tenon_executable_run"):
+            getattr(self.library, name).argtypes = [c.c_void_p] * (4 if name.endswith("run") else 1)
+        self.library.tenon_tensor_borrow.argtypes = [c.c_void_p, Dtype, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p]
+        self.library.tenon_threads_set.argtypes = [c.c_int32]
+
+    def check(self, status):
+        if status != 0:
+            raise Error(self.library.tenon_error().decode())
+
+    def version(self):
+        return self.library.tenon_version().decode()
+
+    def threads_set(self, count):
+        self.library.tenon_threads_set(count)
+
+    def tensor(self, address, dtype, shape):
+        """A tensor over memory that stays; `dtype` is (code, bits)."""
+        made, extents = c.c_void_p(), (c.c_int64 * len(shape))(*shape)
+        self.check(self.library.tenon_tensor_borrow(address, Dtype(*dtype, 1), len(shape), extents, None, None, None, c.byref(made)))
+        return made
+
+    def load(self, path):
+        return Model(self, path)
+
+
+class Model:
+    """An executable; `inputs` and `outputs` are lists of (name, (dtype code, bits), shape with -1 for symbols)."""
+
+    def __init__(self, tenon, path):
+        self.tenon, library = tenon, tenon.library
+        graph, self.executable = c.c_void_p(), c.c_void_p()
+        tenon.check(library.tenon_graph_load(path.encode(), None, c.byref(graph)))
+        tenon.check(library.tenon_executable_create(graph, None, c.byref(self.executable)))
+        self.inputs = [self.port(graph, library.tenon_graph_input, i) for i in range(library.tenon_graph_input_count(graph))]
+        self.outputs = [self.port(graph, library.tenon_graph_output, i) for i in range(library.tenon_graph_output_count(graph))]
+        library.tenon_graph_release(graph)
+
+    def port(self, graph, get, index):
+        port = Port(c.sizeof(Port))
+        self.tenon.check(get(graph, index, c.byref(port)))
+        return port.name.decode(), (port.dtype.code, port.dtype.bits), [port.axes[d].extent for d in range(port.ndim)]
+
+    def bind(self, inputs, outputs):
+        """Tensors that every run takes and fills; an output None is made by each run, and let go."""
+        self.input_array = (c.c_void_p * len(inputs))(*inputs)
+        self.output_array = (c.c_void_p * len(outputs))(*outputs)
+        self.made = [i for i, output in enumerate(outputs) if output is None]
+        run, check = self.tenon.library.tenon_executable_run, self.tenon.check
+        arguments = (self.executable, self.input_array, self.output_array, None)
+        self.run = lambda: check(run(*arguments))
+
+    def release_outputs(self):
+        for i in self.made:
+            self.tenon.library.tenon_tensor_release(c.c_void_p(self.output_array[i]))
+            self.output_array[i] = None

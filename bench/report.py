@@ -1,0 +1,88 @@
+"""What all benchmarks share: where things lie, statistics, the machine, tables, and result files."""
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+SCRATCH = os.path.join(BUILD, "bench")  # what benchmarks compile and generate
+RESULTS = os.path.join(ROOT, "bench", "results")
+CC = os.environ.get("CC", "cc")
+INSTRUCTION_SETS = "sse4_2 avx2 fma avx512f avx512bw avx512_vnni avx512_bf16 avx512_fp16 amx_tile amx_int8 amx_bf16 asimd sve".split()
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def median(values):
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def first_line(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
+    except OSError:
+        return ""
+
+
+def machine():
+    lines = open("/proc/cpuinfo").read().split("\n\n")[0].split("\n") if os.path.exists("/proc/cpuinfo") else []
+    info = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    flags = set((info.get("flags") or info.get("Features") or "").split())
+    return {
+        "cpu": info.get("model name", platform.processor() or platform.machine()),
+        "family": " ".join(info[key] for key in ("vendor_id", "cpu family", "model") if key in info),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cache": info.get("cache size", ""),
+        "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def versions(*packages):
+    found = {"tenon": first_line(os.path.join(BUILD, "tenon"), "--version"), "compiler": first_line(CC, "--version")}
+    found["python"] = platform.python_version()
+    found.update((name, importlib.metadata.version(name)) for name in packages)
+    return found
+
+
+def save(name, figures, headline, *packages):
+    """Stores what a complete run measured; `headline` is a list of [text, figure as text] for the summary."""
+    os.makedirs(RESULTS, exist_ok=True)
+    record = {"benchmark": name, "date": datetime.date.today().isoformat(), "machine": machine(),
+              "versions": versions(*packages), "headline": headline, "figures": figures}
+    with open(os.path.join(RESULTS, f"{name}.json"), "w") as file:
+        json.dump(record, file, indent=1)
+        file.write("\n")
+
+
+def print_table(title, header, rows):
+    """Columns as wide as their contents; the first is text, the others are figures."""
+    cells = [list(map(str, row)) for row in [header] + rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    print(f"\n{title}")
+    for row in cells:
+        print("  " + "  ".join([row[0].ljust(widths[0])] + [text.rjust(width) for text, width in zip(row[1:], widths[1:])]))
+    print(flush=True)
+
+
+def progress(text):
+    print(f"... {text}", flush=True)
+
+
+def compile_c(source, *flags):
+    """A program of bench/micro; gives its path."""
+    os.makedirs(SCRATCH, exist_ok=True)
+    program = os.path.join(SCRATCH, os.path.basename(source)[:-2])
+    command = [CC, "-std=c11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{ROOT}/include", f"{ROOT}/bench/micro/{source}", "-o", program, *flags]
+    subprocess.run(command, check=True)
+    return program
+
+
+LINK_TENON = (f"-L{BUILD}", "-ltenon", f"-Wl,-rpath,{BUILD}", "-pthread")
