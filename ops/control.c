@@ -269,14 +269,14 @@ static tenon_status_t scan_run(tenon_call_t *call) {
 TENON_ITEMS(core_control,
   TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS ") -> Tensor[count]",
     TENON_DOC("The results of one of two graphs, both of which take `captured`."),
-    TENON_TYPES("condition: bool; captured: any; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
+    TENON_TYPES("condition: bool; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
     TENON_COMPOSITE(if_run)),
   TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, "
            "graph body, " RESULTS ") -> Tensor[count]",
     TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is\n"
               "false or all trips are made.  Gives the last states, then the `more` of all rounds, each stacked along\n"
               "a new first axis."),
-    TENON_TYPES("states: any; captured: any; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
+    TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(loop_infer), TENON_USES("core::contiguous"),
     TENON_COMPOSITE(loop_run)),
   TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS ", int[] input_axes=[], "
@@ -284,7 +284,7 @@ TENON_ITEMS(core_control,
     TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes,\n"
               "backwards where input_reverse is 1.  Gives the last states, then the `more` of all rounds along\n"
               "output_axes."),
-    TENON_TYPES("states: any; scans: any; captured: any; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(scan_infer),
+    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(scan_infer),
     TENON_USES("core::contiguous"),
     TENON_COMPOSITE(scan_run)))
 /* clang-format on */

@@ -230,6 +230,7 @@ static void plan_release(void *pointer) {
 /* Packs constant weights for the extents that are known, or usual ones.  No plan where oneDNN has nothing good. */
 static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   enum { USUAL = 56 };
+  static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
   const tenon_meta_t *x = node->inputs[0];
   const tenon_tensor_t *w = node->inputs[1]->value;
   window_args_t args = window_args(node->attrs, 0);
@@ -253,7 +254,7 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
     for (int32_t i = 0; i < rank; i++)
       want.out[2 + i] =
           (want.x[2 + i] - 1) * list_at(args.strides, i, 1) + (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
-    args.pads = &(tenon_value_t){0};
+    args.pads = &no_pads;
     args.auto_pad = WINDOW_EXPLICIT;
   } else {
     core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);

@@ -144,7 +144,6 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
   draft->state = ASKED;
   token.next = draft->source;
   tn_lexer_next(&token);
-  bool is_input = i < p->schema->input_count;
   tn_type_source_t *type = &draft->type;
   int32_t index = find_argument(p, &token);
   if (token.kind == '?') {
@@ -165,8 +164,6 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
   } else {
     return unknown(p, &token, true);
   }
-  if (is_input && type->kind == TN_TYPE_OPEN)
-    return tn_lexer_fail(&token, "'%s' is an input: infer states dtypes of results only", argument_name(p->schema, i));
   draft->state = KNOWN;
   return TENON_OK;
 }
@@ -325,6 +322,7 @@ static inline bool admit(const tn_types_t *types, const tn_type_source_t *source
     return true;
   }
   if (source->kind == TN_TYPE_FIXED) return tn_dtype_same(source->fixed, dtype);
+  if (source->kind == TN_TYPE_OPEN) return tn_dtype_index(dtype) >= 0;
   return attrs[source->index].kind == TENON_KIND_NONE ? tn_dtype_index(dtype) >= 0
                                                       : tn_dtype_same(attrs[source->index].as.dtype, dtype);
 }

@@ -155,13 +155,18 @@ static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_
       tn_strides_dense(t->ndim, t->shape, t->strides);
       tn_tensor_mark(t);
     }
+    tenon_status_t status = TENON_OK;
     switch (place->where) {
     case TN_PLACE_ARENA: t->data = (char *)stage->arena + place->offset; break;
-    case TN_PLACE_OUTPUT: TN_TRY(bind_output(run, edge, outputs, given)); break;
-    case TN_PLACE_OWN: TN_TRY(bind_own(place)); break;
+    case TN_PLACE_OUTPUT: status = bind_output(run, edge, outputs, given); break;
+    case TN_PLACE_OWN: status = bind_own(place); break;
     case TN_PLACE_VIEW: t->data = (char *)run->places[place->root].tensor->view.data + place->delta; break;
     default: break;
     }
+    if (status == TENON_OK) continue;
+    const tenon_graph_t *g = run->executable->graph;
+    const tn_node_t *node = edge < (int32_t)g->edge_count ? &g->nodes[g->edges[edge].producer] : NULL;
+    return node ? tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name) : status;
   }
   return TENON_OK;
 }
@@ -287,8 +292,10 @@ static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, t
   if (!made) return tn_no_memory("a subgraph", count);
   for (size_t i = 0; i < count; i++) made[i] = outputs[i] == NULL;
   TN_TRY(tenon_executable_run(g->executable, inputs, outputs, NULL));
-  for (size_t i = 0; i < count && status == TENON_OK; i++)
-    if (made[i]) status = tn_frame_keep(tn_frame_of(call), outputs[i]);
+  for (size_t i = 0; i < count; i++) { /* the frame has all of them, or they are gone */
+    tenon_status_t kept = made[i] ? tn_frame_keep(tn_frame_of(call), outputs[i]) : TENON_OK;
+    if (kept != TENON_OK) status = kept, outputs[i] = NULL;
+  }
   return status;
 }
 
