@@ -2,8 +2,9 @@
 """Models on Tenon, ONNX Runtime and OpenVINO: milliseconds of a run, and how many times faster Tenon is.
 
 Each model and number of threads has a process of its own, in which the runtimes take turns in short blocks.  Inputs lie
-where the caller put them and outputs are given, for all three.  A ratio is the median over rounds of the peer's time in a
-round over Tenon's in the same round.  Exit status 1: something failed, or outputs differ from ONNX Runtime's.
+where the caller put them and outputs are given, for all three.  A ratio is the peer's time over Tenon's: the median over
+rounds of the ratio in a round; beside it the ratio of 10th percentiles, which other work on the machine disturbs least.
+Exit status 1: something failed, or outputs differ from ONNX Runtime's.
 
 Usage: models.py [--light] [--threads N,...] [--seconds S] [NAME...]
 """
@@ -112,35 +113,34 @@ def time_block(run):
 
 
 def measure(path, threads, seconds):
-    runtimes, notes = {}, {}
-    runtimes["onnxruntime"], get, values, names = start_onnxruntime(path, threads)
+    runtimes, notes, checks, outputs = {}, {}, {}, {}  # outputs: the arrays must live as long as anything runs into them
+    runtimes["onnxruntime"], outputs["onnxruntime"], values, names = start_onnxruntime(path, threads)
     runtimes["onnxruntime"]()
-    reference = [array.copy() for array in get()]
-    checks = {}
+    reference = [array.copy() for array in outputs["onnxruntime"]()]
     for name, start in (("tenon", lambda: start_tenon(path, threads, values, reference)),
                         ("openvino", lambda: start_openvino(path, threads, values, names, reference))):
         try:
-            runtimes[name], get = start()
+            runtimes[name], outputs[name] = start()
             runtimes[name]()
-            checks[name] = difference(get(), reference)
         except Exception as error:
             runtimes.pop(name, None)
             notes[name] = str(error)[:500]
     order, rounds, begin = list(runtimes), [], time.perf_counter()
-    for run in runtimes.values():
-        run()
     while len(rounds) < 5 or time.perf_counter() - begin < seconds:
         rounds.append({name: time_block(runtimes[name]) for name in order})
         order = order[1:] + order[:1]
         if time.perf_counter() - begin > 10 * seconds:
             break
+    for name in runtimes:
+        checks[name] = difference(outputs[name](), reference)
     result = {"rounds": len(rounds), "notes": notes, "checks": checks}
     for name in runtimes:
         times = [t * 1e3 for block in rounds for t in block[name]]
         result[name] = {"median_ms": round(report.median(times), 4), "p10_ms": round(report.quantile(times, 0.1), 4)}
     for name in PEERS:
         if name in runtimes and "tenon" in runtimes:
-            result[f"over_{name}"] = round(report.median([report.median(block[name]) / report.median(block["tenon"]) for block in rounds]), 3)
+            ratios = [report.median(block[name]) / report.median(block["tenon"]) for block in rounds]
+            result[f"over_{name}"] = {"median": round(report.median(ratios), 3), "p10": round(result[name]["p10_ms"] / result["tenon"]["p10_ms"], 3)}
     return result
 
 
@@ -178,9 +178,9 @@ def measure_apart(path, threads, seconds):
 
 def row_of(name, result):
     cell = lambda key: f"{result[key]['median_ms']:.3f}" if key in result else "-"
-    ratio = lambda key: f"{result[key]:.2f}" if key in result else "-"
+    ratios = lambda key: [f"{result[key][which]:.2f}" if key in result else "-" for which in ("median", "p10")]
     apart = lambda key: f"{result['checks'][key][0]:.0e}" if key in result["checks"] else "-"
-    return [name, cell("tenon"), cell("onnxruntime"), cell("openvino"), ratio("over_onnxruntime"), ratio("over_openvino"), apart("tenon"), apart("openvino")]
+    return [name, *map(cell, ("tenon",) + PEERS), *ratios("over_onnxruntime"), *ratios("over_openvino"), apart("tenon"), apart("openvino")]
 
 
 def offences(name, threads, result):
@@ -190,7 +190,7 @@ def offences(name, threads, result):
 
 
 def mean_ratio(figures, threads, peer):
-    ratios = [result[threads][f"over_{peer}"] for result in figures.values() if f"over_{peer}" in result.get(threads, {})]
+    ratios = [result[threads][f"over_{peer}"]["median"] for result in figures.values() if f"over_{peer}" in result.get(threads, {})]
     product = 1.0
     for ratio in ratios:
         product *= ratio
@@ -216,7 +216,7 @@ def main():
             figures[name][threads] = measure_apart(path, threads, options.seconds)
             bad += offences(name, threads, figures[name][threads])
         report.print_table(f"{threads} threads: milliseconds of a run (median), speed of Tenon over the peer, largest difference from ONNX Runtime",
-                           ["", "tenon", "onnxruntime", "openvino", "over ort", "over ov", "tenon's", "openvino's"],
+                           ["", "tenon", *PEERS, "over ort", "p10", "over ov", "p10", "tenon's", "openvino's"],
                            [row_of(name, figures[name][threads]) for name in paths])
         for peer in PEERS:
             print(f"  geometric mean over {peer}: {mean_ratio(figures, threads, peer):.2f}")
@@ -224,7 +224,7 @@ def main():
     if not options.names and counts == [1, 2]:
         headline = [[f"models, speed over {peer}, {threads} threads, geometric mean", f"{mean_ratio(figures, threads, peer):.2f}"]
                     for peer in PEERS for threads in counts]
-        headline += [[f"{name} over onnxruntime, 2 threads", f"{result[2].get('over_onnxruntime', float('nan')):.2f}"] for name, result in figures.items()]
+        headline += [[f"{name} over onnxruntime, 2 threads", f"{result[2]['over_onnxruntime']['median']:.2f}"] for name, result in figures.items() if "over_onnxruntime" in result[2]]
         report.save("models", figures, headline, "numpy", *PEERS)
     return 1 if bad else 0
 

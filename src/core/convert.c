@@ -36,6 +36,15 @@ static inline uint16_t to_f16(float f) {
   return (uint16_t)(sign | value);
 }
 
+/* A double as a float rounded to odd: rounding that once more to a narrower float is as if it had been rounded once. */
+static inline float to_odd(double d) {
+  float f = (float)d;
+  if ((double)f == d || d != d) return f;
+  uint32_t u = bits_of(f);
+  if (fabs((double)f) > fabs(d)) u--;
+  return float_of(u | 1);
+}
+
 static inline float from_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 static inline uint16_t to_bf16(float f) {
@@ -83,7 +92,7 @@ static uint8_t to_f8(const layout_t *l, float f) {
     if (a == 0) return 0;
     if (isinf(a)) return l->max;
     float m = frexpf(a, &e); /* a = m * 2^e, m in [0.5, 1) */
-    e += (m > 0.75f || (m == 0.75f && e % 2 != 0)) ? 127 : 126;
+    e += m >= 0.75f ? 127 : 126; /* halves up, as in ONNX */
     return (uint8_t)(e < 0 ? 0 : e > 254 ? 254 : e);
   }
   float largest = from_f8(l, l->max);
@@ -134,11 +143,11 @@ static void narrow(const void *from, bool from_double, void *to, tenon_dtype_t d
   const layout_t *l = layout_of(dtype);
   uint32_t id = tenon_dtype_id(dtype);
   if (id == TENON_F32) CONVERT(float, d[i]);
-  else if (id == TENON_F16 && from_double) CONVERT(uint16_t, to_f16((float)d[i]));
+  else if (id == TENON_F16 && from_double) CONVERT(uint16_t, to_f16(to_odd(d[i])));
   else if (id == TENON_F16) CONVERT(uint16_t, to_f16(f[i]));
-  else if (id == TENON_BF16 && from_double) CONVERT(uint16_t, to_bf16((float)d[i]));
+  else if (id == TENON_BF16 && from_double) CONVERT(uint16_t, to_bf16(to_odd(d[i])));
   else if (id == TENON_BF16) CONVERT(uint16_t, to_bf16(f[i]));
-  else if (from_double) CONVERT(uint8_t, to_f8(l, (float)d[i]));
+  else if (from_double) CONVERT(uint8_t, to_f8(l, to_odd(d[i])));
   else CONVERT(uint8_t, to_f8(l, f[i]));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/convert.h"
@@ -53,11 +54,12 @@ static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_
 
 /* Candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set. */
 static const tn_kernel_t *const *candidates(tenon_op_t *op, int dtype) {
-  enum { MOST = 64 };
-  const tn_kernel_t *found[MOST];
-  int count = 0;
+  int most = 0, count = 0;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) most++;
+  const tn_kernel_t **found = tn_allocate((size_t)most * sizeof *found + 1);
+  if (!found) return NULL;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-    if (strcmp(k->words.device, "cpu") != 0 || !tn_cpu_has(k->words.isa) || !suits(op, k, dtype) || count == MOST) continue;
+    if (strcmp(k->words.device, "cpu") != 0 || !tn_cpu_has(k->words.isa) || !suits(op, k, dtype)) continue;
     int at = count++;
     for (; at > 0 && better(op, k, found[at - 1], dtype); at--) found[at] = found[at - 1];
     found[at] = k;
@@ -69,7 +71,8 @@ static const tn_kernel_t *const *candidates(tenon_op_t *op, int dtype) {
     if (!repeated) found[kept++] = found[i];
   }
   const tn_kernel_t **list = tn_arena_array(&op->arena, (size_t)kept + 1, sizeof *list);
-  if (list) memcpy(list, found, (size_t)kept * sizeof *list);
+  if (list && kept) memcpy(list, found, (size_t)kept * sizeof *list);
+  tn_release_memory((void *)found);
   return list;
 }
 

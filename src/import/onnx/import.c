@@ -198,7 +198,7 @@ static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope, cons
                                     tenon_dtype_t otherwise) {
   tenon_axis_t axes[TENON_RANK_MAX];
   const tn_ref_t *known = tn_map_get(&scope->edges, value->name, strlen(value->name));
-  if (known && is_constant(known)) return TENON_OK; /* an initialiser that may not be overridden */
+  if (known && is_constant(known) && !scope->outer) return TENON_OK; /* an initialiser that may not be overridden */
   if (!*value->name) return tn_fail(TENON_INVALID, "an input without a name");
   tn_ref_t *edge = tn_ref_new(import, scope->site, value->name);
   if (!edge) return TENON_MEMORY;

@@ -86,6 +86,9 @@ static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *att
       !build(lower, "else_branch", yes->site.captured, yes->site.captured_count, no) || lower->is_missing)
     return;
   size_t count = (size_t)lower->output_count;
+  if (yes->graph->inputs.count || no->graph->inputs.count)
+    tn_lower_fail(lower, "the branches have %zu and %zu inputs of their own, expected none", yes->graph->inputs.count,
+                  no->graph->inputs.count);
   if (yes->graph->outputs.count != count || no->graph->outputs.count != count)
     tn_lower_fail(lower, "%zu outputs, but the branches have %zu and %zu", count, yes->graph->outputs.count,
                   no->graph->outputs.count);

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Runs benchmarks one after another and shows what counts of each.  Exit status 1: one of them failed.
+
+Usage: run.py [NAME...]  (all of them); TENON_BUILD is the build folder (build).  Each is a script beside this one, which
+tells more and takes options; complete runs are stored in bench/results/NAME.json.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+import report
+
+NAMES = ("calls", "load", "build", "memory", "models")
+
+
+def main():
+    wanted = sys.argv[1:] or NAMES
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        sys.exit(f"bench: no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    failed, rows = [], []
+    for index, name in enumerate(wanted):
+        print(f"== {name} ({index + 1} of {len(wanted)})", flush=True)
+        begin, path = time.time(), os.path.join(report.RESULTS, f"{name}.json")
+        run = subprocess.run([sys.executable, os.path.join(report.ROOT, "bench", f"{name}.py")])
+        if run.returncode != 0:
+            failed.append(f"{name}: status {run.returncode}")
+        if os.path.exists(path) and os.path.getmtime(path) >= begin - 1:
+            rows += json.load(open(path))["headline"]
+    info = report.machine()
+    report.print_table(f"{info['cpu']}, {info['cores']} cores, {' '.join(info['instruction_sets'])}", ["", ""], rows)
+    for line in failed:
+        print(f"FAIL {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
