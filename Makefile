@@ -27,12 +27,12 @@ run: build ## text in, nearest passages out (QUESTION="..." asks your own, FILES
 	@scripts/run.sh $(BUILD) $(if $(QUESTION),-q "$(QUESTION)") $(FILES)
 
 test: build .venv-zoo/base.stamp ## every test; the totals say what did not run, and why
-	@scripts/test.sh $(BUILD)
+	@scripts/packages.sh test && scripts/test.sh $(BUILD)
 
 test-%: build
-	@scripts/test.sh $(BUILD) $*
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) $*
 
-sanitize: .venv/base.stamp ## all C tests and the ONNX cases under address, undefined and thread sanitizers
+sanitize: build ## all C tests and the ONNX cases under address, undefined and thread sanitizers
 	@scripts/sanitize.sh all
 
 fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)

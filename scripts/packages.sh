@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Tenon's build, main job and tests need and that are missing.
+# Installs the Debian packages that Tenon's build and main job (and tests, with the word `test`) need and that are missing.
 set -euo pipefail
 packages=(libutf8proc-dev)
+[ "${1:-}" = test ] && packages+=(clang valgrind pkg-config)
 python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 for tool in g++ make; do command -v "$tool" >/dev/null || packages+=("$tool"); done
 missing=()

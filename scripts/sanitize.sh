@@ -31,5 +31,19 @@ for preset in asan tsan; do
   add "$log" $?
   echo "$preset: ONNX cases (1 in $step): $(tail -1 "$log")"
 done
+# Valgrind has no AVX-512, so the AVX2 kernels run.
+if command -v valgrind >/dev/null && [ -x build/tenon ]; then
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  .venv/bin/python examples/01_gelu/make_model.py "$work/gelu.onnx" >/dev/null && build/tenon build examples/01_gelu/gelu.c -o "$work/gelu.so" >/dev/null
+  if valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect,possible build/tenon run "$work/gelu.onnx" \
+      --ops "$work/gelu.so" -i x=random:0 --dim rows=40 --threads 1 >"$work/log" 2>&1; then
+    passed=$((passed + 1)); echo "valgrind: load, run and unload leave nothing behind"
+  else
+    failed=$((failed + 1)); echo "FAIL valgrind"; tail -30 "$work/log"
+  fi
+else
+  skipped=$((skipped + 1)); echo "skip: valgrind is not installed, or build/tenon is missing (make build)"
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

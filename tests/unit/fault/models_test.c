@@ -10,7 +10,7 @@
 #include "damage.h"
 
 #define FOLDER TEST_DATA "/models"
-enum { COUNT = 700, FILE_MAX = 1 << 16, SECONDS = 60 /* that one model may take: far more than any does */ };
+enum { COUNT = 2000, FILE_MAX = 1 << 16, SECONDS = 60 /* that one model may take: far more than any does */ };
 
 static const char *const names[] = {"convolution", "transformer", "control", "external", "text"};
 static unsigned char original[FILE_MAX], damaged[2 * FILE_MAX];
@@ -80,4 +80,30 @@ TEST("a damaged model is run or refused with a message, and nothing is left behi
              (unsigned long long)was_read, (unsigned long long)was_compiled, (unsigned long long)did_run);
     CHECK(did_run > count / 20 && was_read < count); /* the damage is neither deadly nor harmless */
   }
+}
+
+/* One attempt with the n-th allocation failing; true: it was not reached. */
+static bool without_memory(size_t size, int64_t n, bool sticky, uint32_t flags) {
+  snprintf(trying, sizeof trying, "allocation %lld", (long long)n);
+  tn_memory_fail_after(n, sticky);
+  attempt_t a = attempt_model(original, size, FOLDER, flags);
+  int64_t made = tn_memory_count();
+  tn_memory_fail_after(0, false);
+  if (a.wrong && a.status == TENON_MEMORY) a.wrong = NULL; /* other ends of the runs are expected here */
+  check_report(!a.wrong, __FILE__, __LINE__, trying, a.wrong);
+  if (made >= n && sticky && !CHECK(a.status == TENON_MEMORY))
+    fprintf(stderr, "  %lld: %s\n", (long long)n, tenon_error());
+  return made < n;
+}
+
+TEST("without memory, at whatever place, a model fails as that and loses nothing") {
+  uint64_t operators = attempt_operators();
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t size = read_model(names[i]);
+    int before = check_failures;
+    for (int64_t n = 1; n < 100000; n += 1 + n / 50)
+      if (without_memory(size, n, n % 2, n % 3 == 0 ? TENON_COMPILE_PLAIN : 0)) break;
+    if (check_failures > before) fprintf(stderr, "  in %s\n", names[i]);
+  }
+  CHECK(attempt_operators() == operators);
 }
