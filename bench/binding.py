@@ -22,9 +22,8 @@ class Port(c.Structure):
     _fields_ = [("size", c.c_uint32), ("name", c.c_char_p), ("dtype", Dtype), ("ndim", c.c_int32), ("axes", c.POINTER(Axis))]
 
 
-class Tensor(c.Structure):
-    _fields_ = [("data", c.c_void_p), ("device", c.c_int32 * 2), ("ndim", c.c_int32), ("dtype", Dtype), ("shape", c.POINTER(c.c_int64)),
-                ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64), ("keys", c.c_uint64), ("detail", c.c_void_p)]
+class Span(c.Structure):
+    _fields_ = [("size", c.c_uint32), ("depth", c.c_int32), ("name", c.c_char_p), ("kind", c.c_char_p), ("begin", c.c_int64), ("end", c.c_int64)]
 
 
 class Tenon:
@@ -82,6 +81,19 @@ class Model:
         run, check = self.tenon.library.tenon_executable_run, self.tenon.check
         arguments = (self.executable, self.input_array, self.output_array, None)
         self.run = lambda: check(run(*arguments))
+
+    def run_profiled(self):
+        """One run; (node, operator, nanoseconds) of each node."""
+        library, profile, spans = self.tenon.library, c.c_void_p(), []
+        self.tenon.check(library.tenon_profile_create(c.byref(profile)))
+        self.tenon.check(library.tenon_executable_run(self.executable, self.input_array, self.output_array, profile))
+        for i in range(library.tenon_profile_count(profile)):
+            span = Span(c.sizeof(Span))
+            self.tenon.check(library.tenon_profile_span(profile, i, c.byref(span)))
+            if span.depth == 0:
+                spans.append((span.name.decode(), span.kind.decode(), span.end - span.begin))
+        library.tenon_profile_release(profile)
+        return spans
 
     def release_outputs(self):
         for i in self.made:

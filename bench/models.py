@@ -75,7 +75,8 @@ def start_openvino(path, threads, values, names, like):
     return lambda: request.infer(share_outputs=True), lambda: outputs
 
 
-def start_tenon(path, threads, values, like):
+def bind_tenon(path, threads, values, like):
+    """The model, and its outputs."""
     import binding
     import numpy as np
 
@@ -86,6 +87,11 @@ def start_tenon(path, threads, values, like):
     outputs = [np.empty_like(array) for array in like]
     tensor = lambda array: tenon.tensor(array.ctypes.data, codes[array.dtype.name], array.shape)
     model.bind([tensor(values[name]) for name, _, _ in model.inputs], [tensor(array) for array in outputs])
+    return model, outputs
+
+
+def start_tenon(path, threads, values, like):
+    model, outputs = bind_tenon(path, threads, values, like)
     return model.run, lambda: outputs
 
 

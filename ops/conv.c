@@ -5,8 +5,6 @@
 #include "convolution.h"
 #include "dense.h"
 
-enum { GROUP = 4, ACTIVATION = 5, OUTPUT_PADDING = 5, OUTPUT_SHAPE = 6 }; /* attributes after those of the window */
-
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t channels_check(tenon_infer_t *infer, const tenon_meta_t *x, const tenon_meta_t *w, int64_t group,
@@ -58,7 +56,10 @@ static tenon_status_t conv_infer(tenon_infer_t *infer) {
   const tenon_meta_t *residual = infer->inputs[3];
   tenon_meta_t *out = infer->outputs[0];
   window_args_t args = window_args(infer->attrs, 0);
-  TENON_TRY(core_convolution_infer(infer, 0, 1, &args, infer->attrs[GROUP].as.i));
+  if (infer->attrs[CONV_ACTIVATION].as.i != FINISH_none && out->dtype.code != (TENON_F32 & 0xff) &&
+      out->dtype.code != (TENON_BF16 & 0xff))
+    return tenon_fail(infer, TENON_INVALID, "an activation needs a float dtype, but x is of integers");
+  TENON_TRY(core_convolution_infer(infer, 0, 1, &args, infer->attrs[CONV_GROUP].as.i));
   TENON_TRY(bias_check(infer, 2, out->dims[1]));
   if (residual) {
     int wrong = residual->ndim != out->ndim;
@@ -77,9 +78,9 @@ static tenon_status_t conv_infer(tenon_infer_t *infer) {
 static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0], *w = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
-  const tenon_value_t *padding = &infer->attrs[OUTPUT_PADDING], *shape = &infer->attrs[OUTPUT_SHAPE];
+  const tenon_value_t *padding = &infer->attrs[CONV_OUTPUT_PADDING], *shape = &infer->attrs[CONV_OUTPUT_SHAPE];
   window_args_t args = window_args(infer->attrs, 0);
-  int64_t group = infer->attrs[GROUP].as.i;
+  int64_t group = infer->attrs[CONV_GROUP].as.i;
   int32_t rank = x->ndim - 2;
   if (w->ndim < 3)
     return tenon_fail(infer, TENON_INVALID, "w has %d axes; expected channels, filters and at least one spatial axis",
@@ -147,19 +148,19 @@ tenon_status_t core_conv_run(tenon_call_t *call) {
   const tenon_value_t *attrs = call->attrs;
   const tenon_tensor_t *x = call->inputs[0], *w = call->inputs[1];
   window_args_t args = window_args(attrs, 0);
-  convolution_t c = {.group = attrs[GROUP].as.i,
+  convolution_t c = {.group = attrs[CONV_GROUP].as.i,
                      .finish = {.scale = 1,
                                 .bias_scale = 1,
-                                .activation = attrs[ACTIVATION].as.i,
-                                .alpha = attrs[ACTIVATION + 1].as.f,
-                                .beta = attrs[ACTIVATION + 2].as.f}};
+                                .activation = attrs[CONV_ACTIVATION].as.i,
+                                .alpha = attrs[CONV_ALPHA].as.f,
+                                .beta = attrs[CONV_BETA].as.f}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, call->outputs[0]->shape + 2);
   return convolve(call, &c);
 }
 
 void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, window_t *window) {
   const tenon_tensor_t *x = call->inputs[0];
-  const tenon_value_t *padding = &call->attrs[OUTPUT_PADDING];
+  const tenon_value_t *padding = &call->attrs[CONV_OUTPUT_PADDING];
   window_args_t args = window_args(call->attrs, 0);
   core_window_set(window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, call->outputs[0]->shape + 2);
   for (int32_t i = 0; i < window->rank; i++) { /* what is cut from the full result, and where */
@@ -168,14 +169,14 @@ void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, win
     if (cut < 0) cut = 0;
     if (args.auto_pad == WINDOW_SAME_UPPER)
       window->before[i] = cut / 2;
-    else if (args.auto_pad == WINDOW_SAME_LOWER || call->attrs[OUTPUT_SHAPE].count)
+    else if (args.auto_pad == WINDOW_SAME_LOWER || call->attrs[CONV_OUTPUT_SHAPE].count)
       window->before[i] = cut - cut / 2;
     window->after[i] = full - window->before[i] - window->out[i];
   }
 }
 
 tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
-  convolution_t c = {.group = call->attrs[GROUP].as.i, .transposed = 1, .finish = {.scale = 1, .bias_scale = 1}};
+  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i, .transposed = 1, .finish = {.scale = 1, .bias_scale = 1}};
   core_conv_transpose_window(call, call->inputs[1], &c.window);
   return convolve(call, &c);
 }

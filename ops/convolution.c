@@ -190,7 +190,7 @@ static tenon_status_t depthwise_run(tenon_call_t *call, void *argument, int64_t 
 static tenon_status_t depthwise(tenon_call_t *call, job_t *job) {
   int64_t channels = job->convolution->group, size = job->dtype.bits / 8, taps = job->taps;
   int64_t rows = job->pixels / job->convolution->window.out[job->convolution->window.rank - 1];
-  char *turned = (char *)call->host->allocate(call, (uint64_t)(channels * taps * size));
+  char *turned = (char *)CORE_SCRATCH(call, (uint64_t)size, channels, taps);
   if (!turned) return TENON_MEMORY;
   for (int64_t c = 0; c < channels; c++) /* so that lanes are next to each other */
     for (int64_t t = 0; t < taps; t++)

@@ -8,6 +8,10 @@
 #include "gemm.h"
 #include "window.h"
 
+/* Attributes after those of the window, which conv, conv_transpose, conv_integer and qlinear_conv start with. */
+enum { CONV_GROUP = 4, CONV_ACTIVATION, CONV_ALPHA, CONV_BETA };
+enum { CONV_OUTPUT_PADDING = CONV_GROUP + 1, CONV_OUTPUT_SHAPE };
+
 typedef struct convolution_t {
   window_t window; /* in: of x; out: of the result, transposed or not */
   int64_t group;

@@ -17,7 +17,7 @@
   BOTH(X, core_arithmetic) BOTH(X, core_power) BOTH(X, core_transcendental) BOTH(X, core_activation)                   \
   BOTH(X, core_comparison) BOTH(X, core_logic) BOTH(X, core_selection) BOTH(X, core_conversion)                        \
   BOTH(X, core_reduction) BOTH(X, core_softmax) BOTH(X, core_norm) BOTH(X, core_channel) BOTH(X, core_resize)          \
-  BOTH(X, core_quantise)
+  BOTH(X, core_quantise) BOTH(X, core_attention)
 #define BOTH(X, name) X(name##_avx2) X(name##_avx512)
 #else
 #define SIMD_FAMILIES(X)

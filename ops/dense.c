@@ -24,6 +24,18 @@ tenon_tensor_t *core_dense(tenon_call_t *call, tenon_tensor_t *x, tenon_dtype_t 
   return out && cast_to(call, x, out) == TENON_OK ? out : 0;
 }
 
+void *core_scratch(tenon_call_t *call, uint64_t size, int count, const int64_t *extents) {
+  for (int i = 0; i < count; i++) {
+    uint64_t extent = (uint64_t)(extents[i] > 0 ? extents[i] : 1);
+    if (size > INT64_MAX / extent) {
+      tenon_fail(call, TENON_MEMORY, "more scratch memory is needed than there can be");
+      return 0;
+    }
+    size *= extent;
+  }
+  return call->host->allocate(call, size);
+}
+
 tenon_tensor_t *core_as(tenon_call_t *call, tenon_tensor_t *x, tenon_dtype_t dtype) {
   return tenon_dtype_id(x->dtype) == tenon_dtype_id(dtype) ? x : core_dense(call, x, dtype);
 }

@@ -21,4 +21,9 @@ tenon_tensor_t *core_place(tenon_call_t *call, tenon_tensor_t *out, tenon_dtype_
 tenon_tensor_t *core_place_dense(tenon_call_t *call, tenon_tensor_t *out, tenon_dtype_t dtype);
 tenon_status_t core_settle(tenon_call_t *call, tenon_tensor_t *out, tenon_tensor_t *computed);
 
+/* Memory for `count` extents' product of elements of `size` bytes, gone after the call.  NULL: failed, and said so. */
+void *core_scratch(tenon_call_t *call, uint64_t size, int count, const int64_t *extents);
+#define CORE_SCRATCH(call, size, ...)                                                                                  \
+  core_scratch(call, size, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+
 #endif

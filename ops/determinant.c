@@ -63,7 +63,7 @@ static tenon_status_t det_run(tenon_call_t *call) {
   s.n = s.x->shape[s.x->ndim - 1], s.count = tenon_count(s.out);
   if (s.count == 0) return TENON_OK;
   s.slots = s.count < SLOTS ? s.count : SLOTS;
-  s.scratch = (double *)call->host->allocate(call, (uint64_t)(s.slots * s.n * s.n + 1) * sizeof(double));
+  s.scratch = (double *)CORE_SCRATCH(call, sizeof(double), s.slots, s.n, s.n);
   if (!s.scratch) return TENON_MEMORY;
   int64_t work = s.count / s.slots * s.n * s.n * s.n + 1;
   TENON_TRY(call->host->parallel(call, s.slots, 1 + WORK / work, slots_run, &s));

@@ -1,30 +1,31 @@
-/* Matrix products of f32, f64 and wrapping integers, and their distribution over threads by tiles of c.
+/* Matrix products, by the kernels of simd/product.c, and their distribution over threads by tiles of c.
  * Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
  * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how many there are. */
 #include "gemm.h"
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-#if defined(__AVX512F__)
-#define VECTOR 64
-#elif defined(__AVX__)
-#define VECTOR 32
+#if defined(__x86_64__) || defined(_M_X64)
+/* The best that the machine has, or TENON_CPU_CAPABILITY allows; the choice is made once. */
+static const gemms_t *gemms(void) {
+  static _Atomic(const gemms_t *) chosen;
+  const gemms_t *all = atomic_load_explicit(&chosen, memory_order_acquire);
+  if (all) return all;
+  const char *limit = getenv("TENON_CPU_CAPABILITY");
+  int least = limit && !strcmp(limit, "default"), middle = least || (limit && !strcmp(limit, "avx2"));
+  __builtin_cpu_init();
+  int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512cd");
+  all = avx512 && avx2 && !middle ? &core_gemms_avx512 : avx2 && !least ? &core_gemms_avx2 : &core_gemms;
+  atomic_store_explicit(&chosen, all, memory_order_release);
+  return all;
+}
 #else
-#define VECTOR 16
+static const gemms_t *gemms(void) { return &core_gemms; }
 #endif
-enum { MR = 6, ROWS = 96, DEPTH = GEMM_DEPTH };
-
-#define T float
-#define NAME(x) x##_f32
-#include "gemm_kernel.h"
-#define T double
-#define NAME(x) x##_f64
-#include "gemm_kernel.h"
-#define T uint32_t
-#define NAME(x) x##_u32
-#include "gemm_kernel.h"
-#define T uint64_t
-#define NAME(x) x##_u64
-#include "gemm_kernel.h"
 
 tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype) {
   int is_float = dtype.code == (TENON_F32 & 0xff) || dtype.code == (TENON_BF16 & 0xff);
@@ -41,12 +42,13 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
     p.m = product->n, p.n = product->m;
     p.row = product->column, p.column = product->row;
   }
+  const gemms_t *all = gemms();
   switch (tenon_dtype_id(dtype)) {
-  case TENON_F32: gemm_f32(&p); break;
-  case TENON_F64: gemm_f64(&p); break;
+  case TENON_F32: all->f32(&p); break;
+  case TENON_F64: all->f64(&p); break;
   case TENON_I32:
-  case TENON_U32: gemm_u32(&p); break;
-  default: gemm_u64(&p); break;
+  case TENON_U32: all->u32(&p); break;
+  default: all->u64(&p); break;
   }
 }
 
@@ -99,7 +101,7 @@ static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begi
 }
 
 tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
-  enum { TILES = 8, COLUMNS = 256, NARROW = 64, WORK = 1 << 17 };
+  enum { TILES = 8, ROWS = GEMM_ROWS, COLUMNS = 256, NARROW = 64, WORK = 1 << 17 };
   const product_t *p = &products->product;
   if (p->m <= 0 || p->n <= 0 || products->count <= 0) return TENON_OK;
   tiling_t t = {products, p->m < ROWS ? p->m : ROWS, p->n < COLUMNS ? p->n : COLUMNS, 0, 0};

@@ -7,6 +7,7 @@
 #include <tenon/op.h>
 
 enum { GEMM_DEPTH = 128, GEMM_WIDTH = 32 }; /* the most that a pack function is asked for at once */
+enum { GEMM_ROWS = 96 };                    /* rows of a that are packed at once */
 
 typedef struct operand_t operand_t;
 /* Writes elements [k, k + depth) of vectors [first, first + count) to out[element * width + vector]. */
@@ -27,6 +28,11 @@ typedef struct product_t { /* c[i][j] = sum over k of a[i][k] b[j][k], added to 
   int64_t row, column; /* strides of c */
   int accumulate;
 } product_t;
+
+typedef struct gemms_t { /* the products of one instruction set, in simd/product.c */
+  void (*f32)(const product_t *), (*f64)(const product_t *), (*u32)(const product_t *), (*u64)(const product_t *);
+} gemms_t;
+extern const gemms_t core_gemms, core_gemms_avx2, core_gemms_avx512;
 
 /* The dtype in which a matrix product of this dtype is computed: f32, f64, i32 (u32) or i64 (u64). */
 tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype);

@@ -1,4 +1,5 @@
-/* The product of one dtype: included by gemm.c once for each, with T (the element) and NAME(x) defined.
+/* The product of one dtype: included by simd/product.c once for each, with T (the element), NAME(x) and MADD (a number
+ * times a vector, plus a vector) defined.
  * Blocks of b (DEPTH x COLUMNS) and of a (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of
  * MR x NR sums in registers.  Invariant: lanes of a vector never mix, so every sum is taken in order of k. */
 
@@ -35,8 +36,8 @@ static void NAME(micro)(int64_t depth, const T *restrict a, const T *restrict b,
     NAME(vector) b0 = *(const NAME(loose) *)b, b1 = *(const NAME(loose) *)(b + NAME(LANES));
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) {
-      sum[i][0] += a[i] * b0;
-      sum[i][1] += a[i] * b1;
+      sum[i][0] = MADD(a[i], b0, sum[i][0]);
+      sum[i][1] = MADD(a[i], b1, sum[i][1]);
     }
   }
   if (rows == MR && columns == NAME(NR) && column == 1) {
@@ -83,7 +84,7 @@ static int NAME(thin)(const product_t *p) {
     for (int64_t j = 0; j < p->n; j++) {
       const T *column = b + j * p->b.vector;
       NAME(vector) part[2];
-      T lanes[NAME(NR)], sum = p->accumulate ? ((T *)p->c)[i * p->row + j] : 0;
+      T lanes[NAME(LANES)], sum = p->accumulate ? ((T *)p->c)[i * p->row + j] : 0;
       int64_t e = 0;
       memset(part, 0, sizeof part);
       for (; e + NAME(NR) <= p->k; e += NAME(NR))
@@ -91,8 +92,11 @@ static int NAME(thin)(const product_t *p) {
           part[h] +=
               *(const NAME(loose) *)(a + e + h * NAME(LANES)) * *(const NAME(loose) *)(column + e + h * NAME(LANES));
       for (; e < p->k; e++) sum = (T)(sum + a[e] * column[e]);
+      part[0] += part[1];
       memcpy(lanes, part, sizeof lanes);
-      for (int l = 0; l < NAME(NR); l++) sum = (T)(sum + lanes[l]);
+      for (int half = NAME(LANES) / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] = (T)(lanes[l] + lanes[l + half]);
+      sum = (T)(sum + lanes[0]);
       ((T *)p->c)[i * p->row + j] = sum;
     }
   return 1;
@@ -113,12 +117,12 @@ static void NAME(gemm)(const product_t *p) {
         for (int64_t i = i0; i < i1; i += MR)
           NAME(pack)(&p->a, i, i1 - i < MR ? i1 - i : MR, k0, depth, MR, a + (i - i0) * depth);
         for (int64_t j = j0; j < j1; j += NAME(NR))
-          for (int64_t i = i0; i < i1; i += MR)
-            NAME(micro)
-            (depth, a + (i - i0) * depth, b + (j - j0) * depth, (T *)p->c + i * p->row + j * p->column, p->row,
-             p->column, i1 - i < MR ? i1 - i : MR, j1 - j < NAME(NR) ? j1 - j : NAME(NR), accumulate);
+          for (int64_t i = i0; i < i1; i += MR) NAME(micro)
+        (depth, a + (i - i0) * depth, b + (j - j0) * depth, (T *)p->c + i * p->row + j * p->column, p->row, p->column,
+         i1 - i < MR ? i1 - i : MR, j1 - j < NAME(NR) ? j1 - j : NAME(NR), accumulate);
       }
     }
 }
 #undef T
 #undef NAME
+#undef MADD

@@ -7,7 +7,6 @@
 #include "matmul.h"
 #include "simd/math.h"
 
-enum { GROUP = 4 };      /* attribute, after those of the window */
 enum { WORK = 1 << 14 }; /* elements that are worth a thread */
 enum { PLAIN_INPUTS, QLINEAR_INPUTS };
 
@@ -145,7 +144,7 @@ static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tens
 static tenon_status_t convolve(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *x_zero, tenon_tensor_t *w,
                                tenon_tensor_t *w_zero, tenon_tensor_t *bias, tenon_tensor_t *sums) {
   window_args_t args = window_args(call->attrs, 0);
-  convolution_t c = {.group = call->attrs[GROUP].as.i, .finish = {.scale = 1, .bias_scale = 1}};
+  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i, .finish = {.scale = 1, .bias_scale = 1}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, sums->shape + 2);
   tenon_tensor_t *wide_x = widen(call, x, x_zero, 0), *wide_w = widen(call, w, w_zero, 0);
   return wide_x && wide_w ? core_convolve(call, &c, wide_x, wide_w, bias, 0, sums) : TENON_MEMORY;
@@ -211,7 +210,7 @@ static tenon_status_t matmul_shape(tenon_infer_t *infer, int form) {
 static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
   static const uint32_t at[2][4] = {{0, 1, 2, 3}, {0, 3, 2, 5}}; /* x, w, their zero points */
   window_args_t args = window_args(infer->attrs, 0);
-  TENON_TRY(core_convolution_infer(infer, at[form][0], at[form][1], &args, infer->attrs[GROUP].as.i));
+  TENON_TRY(core_convolution_infer(infer, at[form][0], at[form][1], &args, infer->attrs[CONV_GROUP].as.i));
   tenon_dim_t filters = infer->outputs[0]->dims[1], one = tenon_extent(1);
   TENON_TRY(vector_check(infer, at[form][2], "x_zero_point", one, 0));
   TENON_TRY(vector_check(infer, at[form][3], "w_zero_point", filters, 0));

@@ -97,8 +97,7 @@ static tenon_status_t linear_attention_run(tenon_call_t *call) {
   l.length = l.in[Q]->shape[1], l.keys = l.in[Q]->shape[2] / q_heads, l.values = l.in[V]->shape[2] / kv_heads;
   if (l.scale == 0) l.scale = 1 / sqrt((double)l.keys);
   int64_t tasks = l.in[Q]->shape[0] * kv_heads;
-  uint64_t size = (uint64_t)(tasks * l.values + 1) * (dtype.bits / 8u);
-  linear_task_t task = {&l, (char *)call->host->allocate(call, size)};
+  linear_task_t task = {&l, (char *)CORE_SCRATCH(call, dtype.bits / 8u, tasks, l.values)};
   if (!task.scratch) return TENON_MEMORY;
   TENON_TRY(call->host->parallel(call, tasks, 1, heads_run, &task));
   TENON_TRY(core_settle(call, call->outputs[1], l.state));

@@ -230,20 +230,18 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   *shape = (recurrent_shape_t){
       kind, directions_of(attrs), x->shape[layer.batch_first], x->shape[!layer.batch_first], x->shape[2], hidden};
   int64_t size = layer.dtype.bits / 8, width = recurrent_gates(kind) * hidden;
-  int64_t states = shape->batch * hidden * size;
-  if (states == 0) return TENON_OK;
+  if (shape->batch == 0 || hidden == 0) return TENON_OK;
   layer.x = (char *)x->data;
   layer.lengths = in[LENGTHS] ? (const int64_t *)in[LENGTHS]->data : 0;
   functions_read(attrs, kind, shape->directions, &layer);
   plain_t plain = {.weights = {in[W], in[R]}, .shape = *shape};
   if (!product) product = plain_product, context = &plain;
-  char *memory =
-      (char *)call->host->allocate(call, (uint64_t)(shape->batch * (shape->steps + 1) * width * size + 3 * states));
-  if (!memory) return TENON_MEMORY;
-  layer.gates = memory;
+  /* the gates of all steps, and the products of one: a split gru leaves room there for the reset state */
+  layer.gates = (char *)CORE_SCRATCH(call, (uint64_t)size, shape->batch, shape->steps + 1, width);
+  layer.h = (char *)CORE_SCRATCH(call, 2 * (uint64_t)size, shape->batch, hidden);
+  if (!layer.gates || !layer.h) return TENON_MEMORY;
   layer.products = layer.gates + shape->steps * shape->batch * width * size;
-  layer.h = layer.products + shape->batch * width * size; /* a split gru's products leave room for the reset state */
-  layer.c = kind == RECURRENT_LSTM ? layer.h + states : 0;
+  layer.c = kind == RECURRENT_LSTM ? layer.h + shape->batch * hidden * size : 0;
   if (out[0]) {
     int64_t d = shape->directions, b = shape->batch;
     int64_t strides[2][3] = {{d * b * hidden, b * hidden, hidden}, {d * hidden, hidden, shape->steps * d * hidden}};

@@ -74,8 +74,7 @@ static tenon_status_t lines_run(tenon_call_t *call, lines_t *l, int64_t n) {
   l->slot_size = n + core_fft_work(n);
   l->slots = l->count < SLOTS ? l->count : SLOTS;
   int64_t tables = core_fft_tables(n);
-  uint64_t numbers = (uint64_t)(tables + l->slots * l->slot_size);
-  fft_complex_t *memory = (fft_complex_t *)call->host->allocate(call, numbers * sizeof *memory);
+  fft_complex_t *memory = (fft_complex_t *)CORE_SCRATCH(call, sizeof *memory, tables + l->slots * l->slot_size);
   if (!memory) return TENON_MEMORY;
   core_fft_set(&l->fft, n, memory);
   l->scratch = memory + tables;
@@ -172,8 +171,9 @@ static tenon_status_t dft_infer(tenon_infer_t *infer) {
   TENON_TRY(number_read(infer, 1, x->dims[at], &n));
   if (!infer->inputs[1] && inverse && onesided)
     n = dim_mul(infer, tenon_extent(2), dim_sub(infer, x->dims[at], tenon_extent(1)));
-  if (tenon_is_known(n) && n.value < 1)
-    return tenon_fail(infer, TENON_INVALID, "the length of the transform is %" PRId64 "; expected 1 or more", n.value);
+  if (tenon_is_known(n) && (n.value < 1 || n.value > INT32_MAX))
+    return tenon_fail(infer, TENON_INVALID, "the length of the transform is %" PRId64 "; expected 1 to %d", n.value,
+                      INT32_MAX);
   TENON_TRY(out_like(out, x));
   out->dims[at] = onesided && !inverse ? half_of(infer, n) : n;
   out->dims[out->ndim - 1] = tenon_extent(onesided && inverse ? 1 : 2);

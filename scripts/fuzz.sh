@@ -27,7 +27,7 @@ seeds() {
   model) find tests/data -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
   tensor) find tests/data -name '*.pb' -o -name '*.npy'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | head -400 ;;
   text) find "$out/seeds-text" -type f ;;
-  elf) find "$out" -maxdepth 3 -name '*.so' -size -64k | head -20; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' | head -4 ;;
+  elf) find build* -maxdepth 6 -name '*.so' -size -64k | head -60; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' | head -4 ;;
   esac
 }
 # Texts of the contract are in the sources of the operators: each quoted run of lines that looks like one.

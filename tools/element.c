@@ -93,7 +93,7 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
     return value;
   }
   uint64_t first = (uint64_t)index * bits, value = 0; /* packed, low bits first */
-  for (unsigned i = 0; i < bits; i++) value |= (uint64_t)(data[(first + i) / 8] >> ((first + i) % 8) & 1u) << i;
+  for (unsigned i = 0; i < bits; i++) value |= ((uint64_t)data[(first + i) / 8] >> (first + i) % 8 & 1) << i;
   return value;
 }
 

@@ -1,13 +1,13 @@
-/* conv and conv_transpose of f32 by oneDNN, on channels-last memory: constant weights are packed once; bias, residual
- * and activation are fused.  The host calls prepare when it compiles a graph and the kernels from any thread; what
- * oneDNN does not do well goes to ../conv.c.  Invariant: with packed weights w is never looked at again. */
+/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), on channels-last memory: constant weights are
+ * packed once; bias, residual and activation are fused.  The host calls prepare when it compiles a graph and the
+ * kernels from any thread; what oneDNN does not do well goes to ../conv.c.  Invariant: with packed weights w is never
+ * looked at again. */
 #include "../convolution.h"
 #include "../dense.h"
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 4, ACTIVATION = 5 }; /* attributes, see ../conv.c */
 enum { KIND_CONV = 10, KIND_CONV_TRANSPOSE };
 
 typedef struct plan_t {
@@ -20,7 +20,8 @@ typedef struct plan_t {
 
 /* What one call, or prepare, wants of oneDNN. */
 typedef struct want_t {
-  const tenon_tensor_t *w;
+  tenon_tensor_t *in[4], *to;       /* x, w, bias, residual and the result, in f32 */
+  const tenon_tensor_t *w;          /* in[1], or the shape of what the plan packed */
   int64_t group, channels, filters; /* of x and of the result */
   int64_t x[DNN_RANK], out[DNN_RANK];
   int64_t activation;
@@ -122,11 +123,11 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want_t *want, dnn_job_t *job) {
-  tenon_tensor_t *out = call->outputs[0], *bias = want->bias ? core_dense(call, call->inputs[2], out->dtype) : 0;
+  tenon_tensor_t *out = want->to, *bias = want->bias ? core_dense(call, want->in[2], out->dtype) : 0;
   const plan_t *plan = want->plan;
-  void *x = dnn_to_last(call, cache, call->inputs[0]), *residual = 0;
+  void *x = dnn_to_last(call, cache, want->in[0]), *residual = 0;
   void *to = dnn_is_last(out) ? out->data : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
-  if (want->residual) residual = dnn_to_last(call, cache, call->inputs[3]);
+  if (want->residual) residual = dnn_to_last(call, cache, want->in[3]);
   if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
   void *weights = job->weights ? job->weights : plan ? plan->packed : want->w->data;
   if (job->pack) {
@@ -140,7 +141,8 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
   if (bias) data[count++] = bias->data;
   if (residual) data[count] = residual;
   TENON_TRY(dnn_run(call, job, data));
-  return dnn_from_last(call, cache, to, out);
+  TENON_TRY(dnn_from_last(call, cache, to, out));
+  return core_settle(call, call->outputs[0], out);
 }
 
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
@@ -158,11 +160,21 @@ static int is_usual(const window_t *window, int transposed) {
 static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
-  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
   const window_t *window = &want->window;
   dnn_key_t key;
-  if (tenon_count(out) == 0) return TENON_OK;
-  if (!is_usual(window, want->transposed) || !dnn_engine() || tenon_count(x) == 0) return plain(call, want);
+  if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
+  if (!is_usual(window, want->transposed) || !dnn_engine() || tenon_count(call->inputs[0]) == 0)
+    return plain(call, want);
+  for (int i = 0; i < (want->transposed ? 3 : 4); i++) {
+    if (!call->inputs[i] || (i == 1 && plan)) continue;
+    want->in[i] = core_as(call, call->inputs[i], f32);
+    if (!want->in[i]) return TENON_MEMORY;
+  }
+  want->to = core_place(call, call->outputs[0], f32);
+  if (!want->to) return TENON_MEMORY;
+  if (!plan) want->w = want->in[1];
+  const tenon_tensor_t *x = want->in[0], *out = want->to;
   want->channels = x->shape[1], want->filters = out->shape[1];
   want->bias = call->inputs[2] != 0;
   dnn_key_open(&key, want->transposed ? KIND_CONV_TRANSPOSE : KIND_CONV);
@@ -196,11 +208,11 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
   window_args_t args = window_args(attrs, 0);
   want_t want = {.plan = plan,
                  .w = plan ? &plan->w : call->inputs[1],
-                 .group = attrs[GROUP].as.i,
+                 .group = attrs[CONV_GROUP].as.i,
                  .residual = call->inputs[3] != 0,
-                 .activation = attrs[ACTIVATION].as.i,
-                 .alpha = attrs[ACTIVATION + 1].as.f,
-                 .beta = attrs[ACTIVATION + 2].as.f};
+                 .activation = attrs[CONV_ACTIVATION].as.i,
+                 .alpha = attrs[CONV_ALPHA].as.f,
+                 .beta = attrs[CONV_BETA].as.f};
   const tenon_tensor_t *x = call->inputs[0];
   if (x->ndim > 2 + 3) return plain(call, &want);
   core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2, call->outputs[0]->shape + 2);
@@ -210,7 +222,7 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
 static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
   const plan_t *plan = (const plan_t *)call->plan;
   want_t want = {
-      .plan = plan, .w = plan ? &plan->w : call->inputs[1], .group = call->attrs[GROUP].as.i, .transposed = 1};
+      .plan = plan, .w = plan ? &plan->w : call->inputs[1], .group = call->attrs[CONV_GROUP].as.i, .transposed = 1};
   if (call->inputs[0]->ndim > 2 + 3) return plain(call, &want);
   core_conv_transpose_window(call, want.w, &want.window);
   return convolve(call, &want);
@@ -235,13 +247,14 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   const tenon_tensor_t *w = node->inputs[1]->value;
   window_args_t args = window_args(node->attrs, 0);
   int32_t rank = x->ndim - 2;
-  if (!(node->constant >> 1 & 1) || !w || rank < 1 || rank > 3 || tenon_count(w) == 0 || !dnn_engine()) return TENON_OK;
+  if (!(node->constant >> 1 & 1) || !w || !core_is(w, TENON_F32) || tenon_count(w) == 0) return TENON_OK;
+  if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a convolution");
   plan->w = *w, plan->w.data = 0, plan->w.shape = plan->shape, plan->w.strides = plan->strides;
   memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
   memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
-  want_t want = {.w = w, .group = node->attrs[GROUP].as.i, .transposed = transposed};
+  want_t want = {.w = w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
   want.filters = transposed ? w->shape[1] * want.group : w->shape[0];
   want.channels = transposed ? w->shape[0] : w->shape[1] * want.group;
   want.x[0] = want.out[0] = tenon_is_known(x->dims[0]) ? x->dims[0].value : 1;
@@ -288,8 +301,8 @@ static tenon_status_t conv_transpose_prepare(tenon_node_t *node) { return prepar
 TENON_ITEMS(core_dnn_convolution,
   TENON_EXTEND("core::conv",
     TENON_PREPARE(conv_prepare, plan_release),
-    TENON_KERNEL("cpu f32 strided", dnn_conv)),
+    TENON_KERNEL("cpu f32|f16|bf16 strided", dnn_conv)),
   TENON_EXTEND("core::conv_transpose",
     TENON_PREPARE(conv_transpose_prepare, plan_release),
-    TENON_KERNEL("cpu f32 strided", dnn_conv_transpose)))
+    TENON_KERNEL("cpu f32|f16|bf16 strided", dnn_conv_transpose)))
 /* clang-format on */

@@ -1,6 +1,6 @@
-/* matmul and gemm of f32 by oneDNN: constant matrices are packed once, bias and activation are fused.
- * The host calls prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do well goes to
- * the plain kernels in ../matmul.c.  Invariant: with packed weights b is never looked at again. */
+/* matmul and gemm by oneDNN in f32 (f16 and bf16 are converted): constant matrices are packed once, bias and activation
+ * are fused. The host calls prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do
+ * well goes to the plain kernels in ../matmul.c.  Invariant: with packed weights b is never looked at again. */
 #include "../matmul.h"
 #include "../dense.h"
 #include "dnn.h"
@@ -140,7 +140,7 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
   if (variant & UNFUSED) {
     matmul_t p;
     core_matmul_view(t, want->transpose_a, want->transpose_b, &p);
-    want->finish.dtype = out->dtype;
+    want->finish.dtype = t[3]->dtype;
     TENON_TRY(core_matmul_finish(call, &p, &want->finish));
   }
   return core_settle(call, out, t[3]);
@@ -149,11 +149,18 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
 static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->weights.cache : &dnn_eager;
+  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
   tenon_tensor_t **t = want->tensors, *out = call->outputs[0];
   dnn_key_t key;
   if (tenon_count(out) == 0) return TENON_OK;
   want->plan = plan;
-  t[0] = call->inputs[0], t[1] = plan ? &plan->b : call->inputs[1], t[2] = call->inputs[2], t[3] = out;
+  for (int i = 0; i < 3; i++) {
+    int packed = i == 1 && plan;
+    t[i] = packed ? &plan->b : call->inputs[i] ? core_as(call, call->inputs[i], f32) : 0;
+    if (!t[i] && (packed || call->inputs[i])) return TENON_MEMORY;
+  }
+  t[3] = core_place(call, out, f32);
+  if (!t[3]) return TENON_MEMORY;
   int known = 1;
   dnn_key_open(&key, want->kind);
   dnn_key_add(&key, want->transpose_a | want->transpose_b << 1 | (int)want->finish.activation << 2);
@@ -173,29 +180,26 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   return status;
 }
 
-/* The multiplications of a call without a plan. */
-static int tiny(const tenon_call_t *call, int transpose_a) {
-  const tenon_tensor_t *a = call->inputs[0];
-  int64_t inner = a->ndim ? a->shape[a->ndim - (transpose_a && a->ndim > 1 ? 2 : 1)] : 1, work = inner;
-  for (int32_t i = 0; i < call->outputs[0]->ndim; i++) {
-    int64_t extent = call->outputs[0]->shape[i];
-    if (extent > TINY) return 0;
-    work *= extent;
-    if (work > TINY) return 0;
-  }
-  return 1;
+/* A call without a plan that the plain kernel does better: small ones, and one or two rows, which oneDNN would have to
+ * pack all of b for. */
+static int is_plain(const tenon_call_t *call, int transpose_a) {
+  const tenon_tensor_t *a = call->inputs[0], *b = call->inputs[1], *out = call->outputs[0];
+  int64_t inner = a->ndim ? a->shape[a->ndim - (transpose_a && a->ndim > 1 ? 2 : 1)] : 1;
+  int64_t count = tenon_count(out), columns = b->ndim > 1 ? out->shape[out->ndim - 1] : 1;
+  int64_t rows = b->ndim > 2 ? out->shape[out->ndim - 2] : columns ? count / columns : 0; /* of one product */
+  return rows <= 2 || inner == 0 || count <= TINY / inner;
 }
 
 static tenon_status_t dnn_matmul(tenon_call_t *call) {
   want_t want = {.kind = KIND_MATMUL, .transpose_a = call->attrs[0].as.i != 0, .transpose_b = call->attrs[1].as.i != 0};
-  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_matmul_run_fast(call);
+  if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine())) return core_matmul_run_fast(call);
   want.finish = core_matmul_finish_of(call->attrs);
   return multiply(call, &want);
 }
 
 static tenon_status_t dnn_gemm(tenon_call_t *call) {
   want_t want = {.kind = KIND_GEMM, .transpose_a = call->attrs[2].as.i != 0, .transpose_b = call->attrs[3].as.i != 0};
-  if (!call->plan && (tiny(call, want.transpose_a) || !dnn_engine())) return core_gemm_run_fast(call);
+  if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine())) return core_gemm_run_fast(call);
   want.finish = core_gemm_finish_of(call->attrs);
   return multiply(call, &want);
 }
@@ -214,7 +218,8 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
   enum { USUAL_ROWS = 128 };
   const tenon_meta_t *a = node->inputs[0];
   const tenon_tensor_t *b = node->inputs[1]->value;
-  if (!(node->constant >> 1 & 1) || !b || b->ndim != 2 || a->ndim < 2 || !dnn_engine()) return TENON_OK;
+  if (!(node->constant >> 1 & 1) || !b || !core_is(b, TENON_F32) || b->ndim != 2 || a->ndim < 2 || !dnn_engine())
+    return TENON_OK;
   if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= TINY) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a matrix product");
@@ -245,8 +250,8 @@ static tenon_status_t gemm_prepare(tenon_node_t *node) {
 TENON_ITEMS(core_dnn_matmul,
   TENON_EXTEND("core::matmul",
     TENON_PREPARE(matmul_prepare, plan_release),
-    TENON_KERNEL("cpu f32 strided", dnn_matmul)),
+    TENON_KERNEL("cpu f32|f16|bf16 strided", dnn_matmul)),
   TENON_EXTEND("core::gemm",
     TENON_PREPARE(gemm_prepare, plan_release),
-    TENON_KERNEL("cpu f32 strided", dnn_gemm)))
+    TENON_KERNEL("cpu f32|f16|bf16 strided", dnn_gemm)))
 /* clang-format on */

@@ -323,6 +323,8 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   ints_t axes = {0, 1, {{0}}};
   TENON_TRY(axes_read(infer, 1, x->ndim, &mask, &known));
   if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &axes));
+  if (axes.count > x->ndim)
+    return tenon_fail(infer, TENON_INVALID, "%d axes are listed of a tensor of rank %d", (int)axes.count, (int)x->ndim);
   if (!known) return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
   if (!mask && !infer->attrs[1].as.i) mask = axes_all(x->ndim);
   out->ndim = 0;

@@ -265,7 +265,9 @@ tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, co
 tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
   tenon_status_t status = tn_tensor_copy_into(tensor, *out_tensor);
-  if (status != TENON_OK) tenon_tensor_release(*out_tensor);
+  if (status == TENON_OK) return status;
+  tenon_tensor_release(*out_tensor);
+  *out_tensor = NULL;
   return status;
 }
 

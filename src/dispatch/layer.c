@@ -98,14 +98,18 @@ tenon_status_t tn_layer_strided(tenon_call_t *call) {
   return kernel ? tn_kernel_call(kernel, frame) : missing(call, 0);
 }
 
+tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (inputs[i] && inputs[i]->keys & TN_KEY_DETAIL)
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first",
+                     op->name, op->schema.inputs[i].name);
+  return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", op->name);
+}
+
 tenon_status_t tn_layer_detail(tenon_call_t *call) {
   const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
   if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_layer_prologue(call);
-  for (uint32_t i = 0; i < call->op->input_count; i++)
-    if (call->inputs[i] && call->inputs[i]->keys & TN_KEY_DETAIL)
-      return tn_fail(TENON_UNIMPLEMENTED, "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first",
-                     call->op->name, call->op->schema.inputs[i].name);
-  return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", call->op->name);
+  return tn_op_not_quantised(call->op, call->inputs);
 }
 
 /* Operators with state, workspace, or kernels by dtype, when nothing prepared the call. */

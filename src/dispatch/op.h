@@ -85,5 +85,7 @@ const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inp
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype);
 /* "ns::op has no kernel for f64 on cpu; it has: ..." */
 tenon_status_t tn_op_missing(const tenon_op_t *op, int key, tenon_tensor_t *const *inputs);
+/* "ns::op: input x is quantised, and no kernel says so" */
+tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs);
 
 #endif

@@ -59,6 +59,12 @@ void tn_profile_close(tenon_profile_t *profile) {
   else if (profile->depth) profile->spans[profile->open[--profile->depth]].end = tn_now();
 }
 
+int32_t tn_profile_depth(const tenon_profile_t *profile) { return profile->depth + profile->lost; }
+
+void tn_profile_close_to(tenon_profile_t *profile, int32_t depth) {
+  while (tn_profile_depth(profile) > depth) tn_profile_close(profile);
+}
+
 int32_t tenon_profile_count(const tenon_profile_t *profile) { return (int32_t)profile->count; }
 
 tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index, tenon_span_t *span) {

@@ -8,7 +8,7 @@
 
 struct tn_library_t { /* opaque outside as tenon_library_t */
   int64_t references; /* handles of the caller; atomic */
-  int64_t users;      /* bound calls and executables; under the registry's mutex */
+  int64_t users;      /* bound calls and graphs, executables' own included; under the registry's mutex */
   const char *name, *version, *path, *about;
   uint32_t op_count;
   tenon_op_t **ops;
@@ -33,7 +33,7 @@ bool tn_descriptor_check(const tenon_descriptor_t *descriptor, tn_text_t *offenc
 /* Gives a reference back (tn_registry_add gives the first).  With the last one an unloadable library that nothing uses is
  * closed; one that is used goes when that ends, any other at shutdown (or now, if shutdown was before). */
 void tn_registry_release(tn_library_t *library);
-/* A bound call or an executable uses the library from here to there. */
+/* A bound call, a graph, or a plan with kernels of the library uses it from here to there. */
 void tn_registry_use(const tn_library_t *library);
 void tn_registry_unuse(const tn_library_t *library);
 /* Library with that path (as the loader gave it) with one more reference, or NULL. */

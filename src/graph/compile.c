@@ -24,8 +24,9 @@ void tenon_executable_release(tenon_executable_t *executable) {
   for (size_t i = 0; executable->steps && i < executable->graph->node_count; i++) {
     tn_step_t *step = &executable->steps[i];
     if (step->plan && step->release) step->release(step->plan);
+    const tn_library_t *other = step->prepared ? step->prepared->library : NULL;
+    if (other && other != step->node->op->library) tn_registry_unuse(other);
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
-    if (step->node) __atomic_fetch_sub((int64_t *)(uintptr_t)&step->node->op->library->users, 1, __ATOMIC_RELAXED);
   }
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
@@ -67,6 +68,7 @@ static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   }
   if (known) status = kernel->prepare(&info);
   step->plan = info.plan, step->release = kernel->release, step->prepared = kernel;
+  if (kernel->library != op->library) tn_registry_use(kernel->library); /* of its own one the graph says so */
   tn_scratch_reset(mark);
   return status;
 }
@@ -99,7 +101,6 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
     tn_step_t *step = &e->steps[n];
     step->node = node;
     step->wanted = wanted_results(node, uses);
-    __atomic_fetch_add((int64_t *)(uintptr_t)&node->op->library->users, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < node->op->input_count; i++)
       for (int32_t k = 0; k < node->operands[i].count; k++) e->last_use[node->operands[i].edges[k]] = (int32_t)n;
     if (node->op->create) {

@@ -43,6 +43,7 @@ typedef struct tn_place_t {
   bool is_pending;         /* its shape is known after its node ran */
   int32_t root;            /* edge whose memory it is, itself unless VIEW */
   int64_t delta;           /* bytes from there */
+  int32_t source;          /* edge whose detail (quantisation) it has: of views and copies; else itself */
   int32_t stage;           /* that places it, -1: none yet */
   tn_tensor_t *tensor;     /* header; points to data while a stage runs */
   int32_t room;            /* axes that the header has room for */
@@ -62,6 +63,7 @@ typedef struct tn_action_t { /* a call, or a copy between two edges' headers */
 
 typedef struct tn_watch_t { /* what a stage's plan depends on */
   int32_t edge;
+  bool has_detail;
   int32_t ndim;
   tenon_dtype_t dtype;
   int64_t *shape, *strides;

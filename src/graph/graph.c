@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
+#include "dispatch/registry.h"
 #include "graph/passes/pass.h"
 #include "graph/run.h"
 
@@ -82,9 +83,20 @@ void tenon_graph_release(const tenon_graph_t *constant) {
   void *arrays[] = {graph->edges, graph->nodes, graph->inputs, graph->outputs, (void *)graph->output_names,
                     graph->input_axes, (void *)graph->subgraphs, graph->kept};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) tn_release_memory(arrays[i]);
+  for (size_t i = 0; i < graph->library_count; i++) tn_registry_unuse(graph->libraries[i]);
+  tn_release_memory((void *)graph->libraries);
   tn_extents_release(graph->extents);
   tn_arena_clear(&graph->arena);
   tn_release_memory(graph);
+}
+
+static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *library) {
+  for (size_t i = 0; i < graph->library_count; i++)
+    if (graph->libraries[i] == library) return TENON_OK;
+  if (!tn_grow((void **)&graph->libraries, &graph->library_capacity, graph->library_count, sizeof *graph->libraries))
+    return tn_no_memory("a graph", sizeof *graph->libraries);
+  tn_registry_use(graph->libraries[graph->library_count++] = library);
+  return TENON_OK;
 }
 
 tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge_t **out_edge, tenon_edge_t *out_index) {
@@ -130,6 +142,7 @@ static tenon_status_t add_node(tenon_graph_t *graph, const char *name, const ten
   }
   if (!tn_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count, sizeof *graph->nodes))
     return tn_no_memory("a graph", graph->node_capacity * sizeof *graph->nodes);
+  TN_TRY(use_library(graph, op->library));
   uint32_t attr_count = op->schema.attr_count;
   tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
   tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);
@@ -203,7 +216,7 @@ tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, t
     if (axes[i].extent >= 0) edge->dims[i] = tenon_extent(axes[i].extent);
     else TN_TRY(tn_extents_symbol(graph->extents, axes[i].name, &edge->dims[i]));
   }
-  graph->input_axes[graph->input_count] = kept;
+  graph->input_axes[graph->input_count] = ndim < 0 ? NULL : kept; /* NULL: see tenon_builder_finish */
   graph->inputs[graph->input_count++] = *out_edge;
   return TENON_OK;
 }
@@ -259,13 +272,16 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
     return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name, (int)has, (int)output_count);
   TN_TRY(add_node(builder->graph, name, op, attrs, operands, has, &node));
   int32_t index = (int32_t)(builder->graph->node_count - 1);
-  for (int32_t o = 0; o < has; o++) {
+  size_t edges = builder->graph->edge_count;
+  for (int32_t o = 0; o < has && status == TENON_OK; o++) {
     tn_edge_t *edge;
-    TN_TRY(tn_graph_add_edge(builder->graph, NULL, &edge, &node->outputs[o]));
+    status = tn_graph_add_edge(builder->graph, NULL, &edge, &node->outputs[o]);
+    if (status != TENON_OK) break;
     edge->producer = index;
     if (o < output_count) out_edges[o] = node->outputs[o];
   }
-  return TENON_OK;
+  if (status != TENON_OK) builder->graph->node_count--, builder->graph->edge_count = edges; /* as if it had not been */
+  return status;
 }
 
 tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge) {
@@ -284,33 +300,42 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
   return TENON_OK;
 }
 
-/* Ports of outputs: what inference found, symbols by the text that they print as. */
-static tenon_status_t make_output_axes(tenon_graph_t *graph) {
+/* Axes of a port as inference found them, symbols by the text that they print as. */
+static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_axis_t **out_axes) {
+  const tn_edge_t *edge = &graph->edges[index];
+  size_t count = edge->ndim > 0 ? (size_t)edge->ndim : 0;
+  tenon_axis_t *axes = tn_arena_array(&graph->arena, count + 1, sizeof *axes);
+  if (!axes) return tn_no_memory("a graph", 0);
+  for (size_t d = 0; d < count; d++) {
+    tenon_dim_t dim = tn_extents_resolve(graph->extents, edge->dims[d]);
+    axes[d].extent = tenon_is_known(dim) ? dim.value : -1;
+    if (tenon_is_known(dim)) continue;
+    tn_text_t text = {0};
+    tn_extents_print(graph->extents, dim, &text);
+    axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
+    tn_text_clear(&text);
+    if (!axes[d].name) return tn_no_memory("a graph", 0);
+  }
+  *out_axes = axes;
+  return TENON_OK;
+}
+
+/* Ports of outputs, and of inputs whose rank was deduced. */
+static tenon_status_t make_ports(tenon_graph_t *graph) {
   graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
   if (!graph->output_axes) return tn_no_memory("a graph", 0);
-  for (size_t i = 0; i < graph->output_count; i++) {
-    const tn_edge_t *edge = &graph->edges[graph->outputs[i]];
-    size_t count = edge->ndim > 0 ? (size_t)edge->ndim : 0;
-    tenon_axis_t *axes = graph->output_axes[i] = tn_arena_array(&graph->arena, count + 1, sizeof *axes);
-    if (!axes) return tn_no_memory("a graph", 0);
-    for (size_t d = 0; d < count; d++) {
-      tenon_dim_t dim = tn_extents_resolve(graph->extents, edge->dims[d]);
-      axes[d].extent = tenon_is_known(dim) ? dim.value : -1;
-      if (tenon_is_known(dim)) continue;
-      tn_text_t text = {0};
-      tn_extents_print(graph->extents, dim, &text);
-      axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
-      tn_text_clear(&text);
-      if (!axes[d].name) return tn_no_memory("a graph", 0);
-    }
-  }
+  for (size_t i = 0; i < graph->output_count; i++)
+    TN_TRY(make_axes(graph, graph->outputs[i], &graph->output_axes[i]));
+  for (size_t i = 0; i < graph->input_count; i++)
+    if (!graph->input_axes[i] && graph->edges[graph->inputs[i]].ndim >= 0)
+      TN_TRY(make_axes(graph, graph->inputs[i], &graph->input_axes[i]));
   return TENON_OK;
 }
 
 tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
   tenon_graph_t *fresh;
   TN_TRY(tn_pass_infer(builder->graph));
-  TN_TRY(make_output_axes(builder->graph));
+  TN_TRY(make_ports(builder->graph));
   TN_TRY(tn_graph_create(&fresh));
   *out_graph = builder->graph;
   builder->graph = fresh;

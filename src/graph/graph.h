@@ -46,6 +46,8 @@ struct tenon_graph_t {
   size_t axes_capacity;
   const tenon_graph_t **subgraphs; /* retained: of attributes */
   size_t subgraph_count, subgraph_capacity;
+  const tn_library_t **libraries; /* in use: of the nodes' operators, each once */
+  size_t library_count, library_capacity;
   tenon_tensor_t **kept; /* retained: tensors of attributes */
   size_t kept_count, kept_capacity;
   struct tenon_executable_t *executable; /* of a subgraph, made on first evaluation */

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/registry.h"
 #include "graph/executable.h"
 
 enum { KNOWN_COUNT = 64 }; /* elements of what is computed while planning */
@@ -56,9 +57,18 @@ static tenon_status_t add_placed(planner_t *p, int32_t edge) {
 
 static tenon_status_t begin_place(planner_t *p, int32_t edge, uint8_t where) {
   tn_place_t *place = place_of(p, edge);
+  TN_TRY(add_placed(p, edge));
   place->where = where, place->root = edge, place->delta = 0, place->stage = p->index, place->is_pending = false;
   place->first = (int32_t)p->stage->action_count, place->last = place->first, place->size = 0, place->bound = NULL;
-  return add_placed(p, edge);
+  place->source = edge;
+  return TENON_OK;
+}
+
+static void inherit_detail(planner_t *p, int32_t edge, int32_t source) { /* a view or a copy is quantised as its source is */
+  tn_place_t *place = place_of(p, edge);
+  place->source = source;
+  place->tensor->view.detail = place_of(p, source)->tensor->view.detail;
+  tn_tensor_mark(&place->tensor->view);
 }
 
 static tenon_status_t add_action(planner_t *p, int32_t step, tn_action_t **out_action) {
@@ -92,7 +102,7 @@ static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
   if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
     return tn_no_memory("a plan", sizeof *s->watches);
   const tenon_tensor_t *t = &place->tensor->view;
-  tn_watch_t w = {edge, t->ndim, t->dtype, NULL, NULL, NULL, 0};
+  tn_watch_t w = {edge, t->detail != NULL, t->ndim, t->dtype, NULL, NULL, NULL, 0};
   int64_t *room = tn_arena_array(&s->memory, 2 * (size_t)t->ndim + 1, sizeof *room);
   if (!room) return tn_no_memory("a plan", 0);
   w.shape = room, w.strides = room + t->ndim;
@@ -114,9 +124,9 @@ bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage) {
     const tn_watch_t *w = &stage->watches[i];
     const tenon_tensor_t *t = &run->places[w->edge].tensor->view;
     size_t size = (size_t)w->ndim * sizeof *w->shape;
-    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype)) return false;
+    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype) || (t->detail != NULL) != w->has_detail) return false;
     if (size && (memcmp(t->shape, w->shape, size) != 0 || memcmp(t->strides, w->strides, size) != 0)) return false;
-    if (w->size == UINT64_MAX || (w->values && memcmp(t->data, w->values, (size_t)w->size) != 0)) return false;
+    if (w->size == UINT64_MAX || (w->size && memcmp(t->data, w->values, (size_t)w->size) != 0)) return false;
   }
   return true;
 }
@@ -190,6 +200,8 @@ static bool is_computable(const planner_t *p, const tn_node_t *node, tenon_meta_
   if (!(op->traits & TENON_PURE) || op->traits & TENON_RANDOM || op->create) return false;
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
     if (node->attrs[i].kind == TENON_KIND_GRAPH) return false;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written) return false;
   for (uint32_t i = 0; i < op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++) {
       uint8_t where = place_of(p, node->operands[i].edges[k])->where;
@@ -277,8 +289,12 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
     TN_TRY(begin_place(p, edge, TN_PLACE_VIEW));
     tn_place_t *place = place_of(p, edge);
     place->root = operand->edges[0];
-    place->delta = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes) / 8;
-    return header(place, meta->dtype, meta->ndim, shape, strides, 0);
+    int64_t bits = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
+    if (bits % 8) return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
+    place->delta = bits / 8;
+    TN_TRY(header(place, meta->dtype, meta->ndim, shape, strides, 0));
+    inherit_detail(p, edge, place->root);
+    return TENON_OK;
   }
   bool strings = tn_dtype_is(meta->dtype, TENON_STRING);
   TN_TRY(begin_place(p, edge, strings ? TN_PLACE_OWN : is_output(p, edge) && !strides && !pending ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
@@ -324,6 +340,7 @@ static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge, int32
     return tn_no_memory("a plan", 0);
   if (strings && t->ndim) memcpy(place->bound, t->shape, (size_t)t->ndim * sizeof *t->shape);
   if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size)) return tn_fail(TENON_INVALID, "a copy is too large");
+  inherit_detail(p, extra, edge);
   TN_TRY(add_copy(p, step, edge, extra));
   *out_place = p->dense[edge] = extra;
   return TENON_OK;
@@ -353,11 +370,14 @@ static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, te
 /* A written input: its result begins as a copy of it, and the kernel writes to the result. */
 static tenon_status_t place_written(planner_t *p, int32_t s, const tn_node_t *node, int32_t input, int32_t edge,
                                     tenon_tensor_t **inputs) {
+  if (!node->operands[input].count) return TENON_OK; /* absent: there is nothing that could be a result */
   int32_t from = node->operands[input].edges[0];
   const tenon_tensor_t *t = &place_of(p, from)->tensor->view;
-  TN_TRY(begin_place(p, edge, is_output(p, edge) ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
+  bool strings = tn_dtype_is(t->dtype, TENON_STRING);
+  TN_TRY(begin_place(p, edge, strings ? TN_PLACE_OWN : is_output(p, edge) ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
   tn_place_t *place = place_of(p, edge);
   TN_TRY(header(place, t->dtype, t->ndim, t->shape, NULL, 0));
+  inherit_detail(p, edge, from);
   if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size)) return tn_fail(TENON_INVALID, "a copy is too large");
   TN_TRY(add_copy(p, s, from, edge));
   inputs[input] = &place_of(p, edge)->tensor->view;
@@ -375,7 +395,8 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
     int32_t same = tn_op_result_input(node->op, o);
     outputs[o] = NULL;
     if (!meta) {
-      at++;
+      bool list = node->op->schema.outputs[o].kind == TENON_KIND_TENSORS;
+      at = list ? node->output_count - (int32_t)(node->op->output_count - o - 1) : at + 1;
       continue;
     }
     if (!meta->items) {
@@ -415,8 +436,12 @@ static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const 
     outputs[o] = metas[o] ? &types[o] : NULL;
     if (metas[o]) types[o] = (tenon_tensor_t){.dtype = metas[o]->dtype};
   }
-  *out_kernel = tn_op_kernel(op, inputs, outputs);
-  return *out_kernel ? TENON_OK : tn_op_missing(op, 0, inputs);
+  const tn_kernel_t *kernel = *out_kernel = tn_op_kernel(op, inputs, outputs);
+  if (!kernel) return tn_op_missing(op, 0, inputs);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (inputs[i] && inputs[i]->keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED))
+      return tn_op_not_quantised(op, inputs);
+  return TENON_OK;
 }
 
 static tenon_status_t plan_step(planner_t *p, int32_t s) {
@@ -436,6 +461,8 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
       uint8_t where = place_of(p, node->operands[i].edges[0])->where;
       if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN) in[i]->values = NULL, in[i]->value_count = 0, in[i]->value = NULL;
     }
+  for (uint32_t i = 0; i < op->input_count && !op->kernels; i++) /* views of row-major inputs see them so: they get copies */
+    if (in[i] && !(op->where && op->where[i] & TN_INPUT_STRIDED)) in[i]->strides = NULL;
   TN_TRY(tn_metas_of_results(op, node->attrs, step->wanted, &out));
   TN_TRY(tn_infer(&inference, op, node->attrs, step->state, in, out));
   bool all_known;
@@ -473,6 +500,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   tn_action_t *action;
   TN_TRY(add_action(p, s, &action));
   action->kernel = kernel, action->inputs = inputs, action->outputs = outputs;
+  if (kernel->library != op->library) tn_registry_use(kernel->library); /* of its own one the graph says so */
   action->workspace_size = (uint64_t)inference.infer.workspace.value;
   action->draws = inference.infer.draws.value;
   for (int32_t o = 0; o < node->output_count && op->traits & TENON_RANDOM; o++) {
@@ -535,6 +563,10 @@ void tn_stages_drop(tn_run_t *run, size_t index) {
       tn_place_t *place = &run->places[s->edges[i]];
       place->stage = -1, place->where = TN_PLACE_NONE, place->bound = NULL;
       if (place->tensor) tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL;
+    }
+    for (size_t i = 0; i < s->action_count; i++) {
+      const tn_kernel_t *kernel = s->actions[i].kernel;
+      if (kernel && kernel->library != s->actions[i].frame.call.op->library) tn_registry_unuse(kernel->library);
     }
     tn_release_memory(s->actions);
     tn_release_memory(s->watches);

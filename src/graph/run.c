@@ -163,6 +163,7 @@ static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_
     case TN_PLACE_VIEW: t->data = (char *)run->places[place->root].tensor->view.data + place->delta; break;
     default: break;
     }
+    if (place->source != edge) t->detail = run->places[place->source].tensor->view.detail;
     if (status == TENON_OK) continue;
     const tenon_graph_t *g = run->executable->graph;
     const tn_node_t *node = edge < (int32_t)g->edge_count ? &g->nodes[g->edges[edge].producer] : NULL;
@@ -175,6 +176,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
   tn_step_t *step = &run->executable->steps[action->step];
   tenon_status_t status;
   tenon_random_t random;
+  int32_t depth = profile ? tn_profile_depth(profile) : 0;
   if (profile) tn_profile_open(profile, step->node->name, action->kernel ? step->node->op->name : "copy");
   if (!action->kernel) {
     status = tn_tensor_copy_into(action->inputs[0], action->outputs[0]);
@@ -189,7 +191,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
     if (serial) tn_mutex_unlock(&step->lock);
     tn_frame_close(&action->frame);
   }
-  if (profile) tn_profile_close(profile);
+  if (profile) tn_profile_close_to(profile, depth);
   return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", step->node->name, step->node->op->name);
 }
 
@@ -226,7 +228,9 @@ static tenon_status_t run_stages(tn_run_t *run, tenon_tensor_t **outputs, uint64
 
 static tenon_status_t give_output(tn_run_t *run, size_t i, tenon_tensor_t **outputs) {
   const tenon_graph_t *g = run->executable->graph;
-  const tenon_tensor_t *made = &run->places[g->outputs[i]].tensor->view;
+  const tn_tensor_t *tensor = run->places[g->outputs[i]].tensor;
+  if (!tensor) return tn_fail(TENON_INVALID, "output '%s' is a result that its node does not have", g->output_names[i]);
+  const tenon_tensor_t *made = &tensor->view;
   if (!outputs[i]) return tenon_tensor_copy(made, &outputs[i]);
   if (outputs[i]->data == made->data && made->data) return TENON_OK;
   tenon_status_t status = tn_tensor_copy_into(made, outputs[i]);
@@ -236,13 +240,12 @@ static tenon_status_t give_output(tn_run_t *run, size_t i, tenon_tensor_t **outp
 static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                               tenon_profile_t *profile) {
   size_t count = run->executable->graph->output_count;
-  uint64_t given = 0, made = 0;
+  uint64_t given = 0;
   for (size_t i = 0; i < count && i < 63; i++) given |= (uint64_t)(outputs[i] != NULL) << i;
   TN_TRY(bind_inputs(run, inputs));
   bool *was_given = tn_scratch(count + 1);
   if (!was_given) return tn_no_memory("a run", count);
   for (size_t i = 0; i < count; i++) was_given[i] = outputs[i] != NULL;
-  (void)made;
   tenon_status_t status = run_stages(run, outputs, given, profile);
   for (size_t i = 0; i < count && status == TENON_OK; i++) status = give_output(run, i, outputs);
   if (status == TENON_OK) return status;

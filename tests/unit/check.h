@@ -34,6 +34,7 @@ static inline int check_status(int found, int expected, const char *message, con
 
 static inline int check_text(const char *actual, const char *part, const char *file, int line) {
   char what[1200];
+  if (!part) part = "(NULL)";
   snprintf(what, sizeof what, "expected a text with: %s", part);
   return check_report(actual && strstr(actual, part) != NULL, file, line, what, actual ? actual : "NULL");
 }

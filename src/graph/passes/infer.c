@@ -6,6 +6,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "dispatch/call.h"
 #include "dispatch/infer.h"
 #include "graph/passes/pass.h"
 
@@ -84,7 +85,9 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items) return TENON_OK; /* run knows */
-  TN_TRY(tn_infer(&inference, op, node->attrs, NULL, inputs, outputs));
+  void *state = NULL;
+  if (op->create && op->infer) TN_TRY(tn_state_get(op, node->attrs, &state));
+  TN_TRY(tn_infer(&inference, op, node->attrs, state, inputs, outputs));
   int32_t at = 0;
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_meta_t *meta = outputs[o];
@@ -92,8 +95,8 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
     for (uint32_t k = 0; k < count && at < node->output_count; k++)
       TN_TRY(keep(graph, meta->items ? meta->items[k] : meta, &graph->edges[node->outputs[at++]]));
   }
-  for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++)
-    TN_TRY(keep(graph, inputs[i], &graph->edges[node->outputs[at++]]));
+  for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++, at++)
+    if (inputs[i]) TN_TRY(keep(graph, inputs[i], &graph->edges[node->outputs[at]]));
   for (uint32_t i = 0; i < op->input_count; i++) { /* what infer found out about inputs without a type */
     if (!inputs[i] || inputs[i]->items || !op->where || !(op->where[i] & TN_INPUT_DEDUCED)) continue;
     tn_edge_t *edge = &graph->edges[node->operands[i].edges[0]];

@@ -276,7 +276,7 @@ static tenon_graph_t *graph_value(tn_lower_t *lower, const tn_attr_t *attr, cons
     tn_lower_fail(lower, "attribute '%.100s': its graph uses '%.200s' from outside, which %s cannot give it",
                   attr->name, body.site.captured[0]->name, op->name);
   lower->is_missing = lower->import->missing != NULL;
-  if (lower->status == TENON_OK && !lower->is_missing) lower->status = tn_body_finish(lower->import, &body, &graph);
+  if (lower->status == TENON_OK && !lower->is_missing) lower->status = tn_body_finish(&body, &graph);
   tn_body_clear(&body);
   return graph;
 }

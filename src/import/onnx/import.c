@@ -129,15 +129,13 @@ tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char 
   return *out_edge ? tn_ref_here(import, site, *out_edge, out_edge) : TENON_OK;
 }
 
-tenon_status_t tn_scope_define(tn_import_t *import, tn_scope_t *scope, const char *name, tn_ref_t *edge) {
-  (void)import;
+tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *edge) {
   if (tn_map_get(&scope->edges, name, strlen(name)))
     return tn_fail(TENON_INVALID, "value '%.200s' is defined twice in one graph", name);
   return tn_map_put(&scope->edges, name, strlen(name), edge) ? TENON_OK : tn_no_memory("a name", strlen(name));
 }
 
-tenon_status_t tn_scope_hints(tn_import_t *import, tn_scope_t *scope, const tn_onnx_value_t *values, size_t count) {
-  (void)import;
+tenon_status_t tn_scope_hints(tn_scope_t *scope, const tn_onnx_value_t *values, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!tn_map_put(&scope->hints, values[i].name, strlen(values[i].name), (void *)(uintptr_t)&values[i]))
       return tn_no_memory("a name", strlen(values[i].name));
@@ -211,7 +209,7 @@ static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope, cons
     if (axes[i].extent < 0 && *symbol) axes[i].name = symbol;
   }
   TN_TRY(tenon_builder_input(scope->site->builder, edge->name, edge->dtype, edge->ndim, axes, &edge->id));
-  return tn_scope_define(import, scope, value->name, edge);
+  return tn_scope_define(scope, value->name, edge);
 }
 
 static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope, const tn_onnx_tensor_t *values,
@@ -226,7 +224,7 @@ static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope
     edge->sparse = sparse;
   else
     edge->initialiser = values;
-  return tn_scope_define(import, scope, values->name, edge);
+  return tn_scope_define(scope, values->name, edge);
 }
 
 static tenon_status_t declare_constants(tn_import_t *import, tn_scope_t *scope, const tn_onnx_graph_t *graph) {
@@ -239,8 +237,8 @@ static tenon_status_t declare_constants(tn_import_t *import, tn_scope_t *scope, 
     if (!sparse->values) return tn_fail(TENON_INVALID, "a sparse initialiser without values");
     TN_TRY(declare_initialiser(import, scope, sparse->values, sparse->dims.count, sparse));
   }
-  TN_TRY(tn_scope_hints(import, scope, graph->values.items, graph->values.count));
-  return tn_scope_hints(import, scope, graph->outputs.items, graph->outputs.count);
+  TN_TRY(tn_scope_hints(scope, graph->values.items, graph->values.count));
+  return tn_scope_hints(scope, graph->outputs.items, graph->outputs.count);
 }
 
 /* What a graph declares: constants and types, then inputs. */
@@ -315,7 +313,7 @@ tenon_status_t tn_graph_inline(tn_import_t *import, tn_scope_t *scope, tn_site_t
   if (graph->inputs.count != input_count)
     return tn_fail(TENON_INVALID, "the graph has %zu inputs, expected %zu", graph->inputs.count, input_count);
   for (size_t i = 0; i < input_count && status == TENON_OK; i++)
-    status = tn_scope_define(import, &inner, graph->inputs.items[i].name, inputs[i]);
+    status = tn_scope_define(&inner, graph->inputs.items[i].name, inputs[i]);
   if (status == TENON_OK) status = declare_constants(import, &inner, graph);
   if (status == TENON_OK) status = tn_import_nodes(import, &inner, graph->nodes.items, graph->nodes.count);
   for (size_t i = 0; i < graph->outputs.count && status == TENON_OK; i++)
@@ -346,8 +344,7 @@ tenon_status_t tn_body_share(tn_import_t *import, tn_body_t *body, tn_ref_t *edg
   return local_get(&body->site, edge) ? TENON_OK : capture(import, &body->site, edge, &edge);
 }
 
-tenon_status_t tn_body_finish(tn_import_t *import, tn_body_t *body, tenon_graph_t **out_graph) {
-  (void)import;
+tenon_status_t tn_body_finish(tn_body_t *body, tenon_graph_t **out_graph) {
   for (size_t i = 0; i < body->graph->outputs.count; i++)
     TN_TRY(tenon_builder_output(body->site.builder, body->graph->outputs.items[i].name, body->outputs[i]->id));
   return tenon_builder_finish(body->site.builder, out_graph);

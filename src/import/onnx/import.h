@@ -66,7 +66,7 @@ typedef struct tn_import_t {
   tn_onnx_model_t model;
   tn_map_t functions;           /* tn_onnx_function_t by domain, name and overload */
   tn_map_t rules;               /* tn_choice_t by domain and operator */
-  struct tn_missing_t *missing; /* operators that are not supported, the last one first */
+  struct tn_missing_t *missing; /* operators that are not supported, in the order in which they came */
   tenon_tensor_t **tensors;     /* made on the way, released at the end */
   size_t tensor_count, tensor_capacity;
   int64_t nodes;
@@ -87,8 +87,8 @@ tenon_status_t tn_ref_value(tn_import_t *import, tn_ref_t *edge, const tenon_ten
 /* Looks a name up here and outside; *out_edge NULL: not defined. */
 tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char *name, tn_ref_t **out_edge);
 /* Defines a name; an error when the scope has it already. */
-tenon_status_t tn_scope_define(tn_import_t *import, tn_scope_t *scope, const char *name, tn_ref_t *edge);
-tenon_status_t tn_scope_hints(tn_import_t *import, tn_scope_t *scope, const tn_onnx_value_t *values, size_t count);
+tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *edge);
+tenon_status_t tn_scope_hints(tn_scope_t *scope, const tn_onnx_value_t *values, size_t count);
 void tn_scope_clear(tn_scope_t *scope);
 /* dtype, rank and extents that the file states for a value, where they are not known; refuses what is no tensor. */
 tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge);
@@ -105,7 +105,7 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
                              tn_ref_t *const *shared, size_t shared_count, tn_body_t *body);
 /* Gives the body one more captured input, unless it has that already. */
 tenon_status_t tn_body_share(tn_import_t *import, tn_body_t *body, tn_ref_t *edge);
-tenon_status_t tn_body_finish(tn_import_t *import, tn_body_t *body, tenon_graph_t **out_graph);
+tenon_status_t tn_body_finish(tn_body_t *body, tenon_graph_t **out_graph);
 void tn_body_clear(tn_body_t *body);
 /* The nodes of a graph as part of the one that is being built, with these values as its inputs. */
 tenon_status_t tn_graph_inline(tn_import_t *import, tn_scope_t *scope, tn_site_t *site, const char *prefix,

@@ -22,19 +22,26 @@ typedef struct tn_lower_t { /* a node on its way */
   tenon_status_t status;
 } tn_lower_t;
 
+/* clang-format off */
 /* Rules of one operator: the one with the greatest `since` that the model's operator set has reached is taken.
- *   text  = Operator "(" [parameter {"," parameter}] ")" ["=" {names "=" call ";"} (value | "(" value {"," value} ")")]
- *   parameter = name ["?"]       an input, "?": may be absent
- *             | "*" name         the remaining inputs, as a list
- *             | "-" name         an attribute without meaning here
- *   value = call | name | "_" (absent) | "[" value {"," value} "]" | constant
- *   call  = operator "(" [argument {"," argument}] ")"      operators are those of core
- *   argument = value | attribute "=" source
- *   source = literal | name ["?" literal] ["{" from ":" to {"," from ":" to} "}"]      an attribute of the node, its
- * default | ":" name           the dtype of a value | name "?:" name     an attribute, else the dtype of a value | "#"
- * how many outputs the node has constant = number ":" (name | dtype)                    a scalar of that dtype, or of
- * that value's | "[" number {"," number} "]" ":i64"           a list | "@" attribute ["?" literal] [":" name]       an
- * attribute as a tensor; with a name: a scalar like that value Without "=" the rule is a function. */
+ *   text      = Operator "(" [parameter {"," parameter}] ")" ["=" {names "=" call ";"} results]
+ *   parameter = name ["?"]                          an input, "?": may be absent
+ *             | "*" name                            the remaining inputs, as a list
+ *             | "-" name                            an attribute without meaning here
+ *   results   = value | "(" value {"," value} ")"   of a call all its results, in order
+ *   value     = call | name | "_" (absent) | "[" value {"," value} "]" | constant
+ *   call      = operator of core "(" [argument {"," argument}] ")"
+ *   argument  = value | attribute "=" source
+ *   source    = literal | ":" name                  the dtype of a value
+ *             | name ["?" literal]                  an attribute of the node, and its default
+ *             | name "?:" name                      an attribute of the node, else the dtype of a value
+ *             | name "{" from ":" to {"," from ":" to} "}"   an attribute of the node under other names
+ *             | "#"                                 how many outputs the node has
+ *   constant  = number ":" (name | dtype)           a scalar of that value's dtype, or of that dtype
+ *             | "[" number {"," number} "]" ":i64"  a list
+ *             | "@" name ["?" literal] [":" (name | dtype)]   an attribute as a tensor; with a dtype, a scalar
+ * Without "=" the rule is a function. */
+/* clang-format on */
 typedef struct tn_rule_t {
   const char *text;
   int64_t since;
@@ -53,7 +60,8 @@ typedef struct tn_rules_t { /* one family */
 #define TN_RULES(name, domain_) const tn_rules_t name = {domain_, rules, sizeof rules / sizeof *rules}
 
 /* rule.c */
-bool tn_rules_have(const char *domain); /* is it one of ONNX's own? */
+const tn_rules_t *tn_rules_at(size_t index); /* all families; NULL past the last */
+bool tn_rules_have(const char *domain);      /* is it one of ONNX's own? */
 void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower);
 /* Runs the right side of a rule whose parameters a, b, c, ... are these edges; the first result, NULL on failure. */
 tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format, ...)

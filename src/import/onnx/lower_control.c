@@ -30,7 +30,7 @@ static bool build(tn_lower_t *lower, const char *name, tn_ref_t *const *shared, 
 static void set_graph(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name, tn_body_t *body) {
   tenon_graph_t *graph = NULL;
   tenon_value_t value = {TENON_KIND_GRAPH, 0, {0}};
-  if (lower->status != TENON_OK || failed(lower, tn_body_finish(lower->import, body, &graph))) return;
+  if (lower->status != TENON_OK || failed(lower, tn_body_finish(body, &graph))) return;
   value.as.graph = graph;
   (void)failed(lower, tenon_attrs_set(attrs, name, &value));
   tenon_graph_release(graph);

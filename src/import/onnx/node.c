@@ -265,6 +265,7 @@ static const tn_onnx_function_t *find_function(tn_lower_t *lower) {
   if (!lower->import->model.functions.count) return NULL;
   tn_text_add(&key, "%s\n%s\n%s", lower->node->domain, lower->node->type, lower->node->overload);
   const tn_onnx_function_t *function = tn_map_get(&lower->import->functions, tn_text_get(&key), key.size);
+  if (key.failed) (void)failed(lower, tn_no_memory("a name", key.size));
   tn_text_clear(&key);
   return function;
 }
@@ -296,9 +297,9 @@ static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const 
       if (!edge) return TENON_MEMORY;
       edge->is_absent = true;
     }
-    TN_TRY(tn_scope_define(lower->import, inner, function->inputs.items[i], edge));
+    TN_TRY(tn_scope_define(inner, function->inputs.items[i], edge));
   }
-  TN_TRY(tn_scope_hints(lower->import, inner, function->values.items, function->values.count));
+  TN_TRY(tn_scope_hints(inner, function->values.items, function->values.count));
   TN_TRY(tn_import_nodes(lower->import, inner, function->nodes.items, function->nodes.count));
   for (size_t i = 0; i < (size_t)lower->output_count; i++) {
     tn_ref_t *edge;
@@ -312,20 +313,21 @@ static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const 
 
 static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *function) {
   tn_attrs_list_t parameters = {NULL, 0};
-  tn_text_t prefix = {0};
   if ((size_t)lower->input_count > function->inputs.count || (size_t)lower->output_count > function->outputs.count) {
     tn_lower_fail(lower, "function '%.200s' has %zu inputs and %zu outputs, the node %d and %d", function->name,
                   function->inputs.count, function->outputs.count, (int)lower->input_count, (int)lower->output_count);
     return;
   }
   function_parameters(lower, function, &parameters);
-  tn_text_add(&prefix, "%s/", lower->name);
-  const char *text = tn_arena_text(&lower->import->arena, tn_text_get(&prefix), prefix.size);
-  tn_text_clear(&prefix);
-  if (!text) (void)failed(lower, tn_no_memory("a name", 0));
+  size_t size = strlen(lower->name);
+  char *prefix = tn_arena_text(&lower->import->arena, lower->name, size + 1); /* with room for a slash, then 0 */
+  if (prefix)
+    prefix[size] = '/';
+  else
+    (void)failed(lower, tn_no_memory("a name", size));
   if (lower->status != TENON_OK) return;
   const tn_onnx_opsets_t *opsets = function->opsets.count ? &function->opsets : &lower->import->model.opsets;
-  tn_scope_t inner = {NULL, lower->scope->site, {0}, {0}, opsets, &parameters, text, lower->scope->depth + 1};
+  tn_scope_t inner = {NULL, lower->scope->site, {0}, {0}, opsets, &parameters, prefix, lower->scope->depth + 1};
   (void)failed(lower, bind_function(lower, &inner, function));
   tn_scope_clear(&inner);
 }
@@ -454,7 +456,7 @@ static tenon_status_t define_outputs(tn_lower_t *lower) {
     if (hint && !edge->items)
       (void)tn_type_read(lower->import, hint, edge); /* about what is no tensor it says nothing */
     if (edge->name == lower->name || !*edge->name) edge->name = name;
-    TN_TRY(tn_scope_define(lower->import, lower->scope, name, edge));
+    TN_TRY(tn_scope_define(lower->scope, name, edge));
   }
   return TENON_OK;
 }
@@ -466,6 +468,7 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
   TN_TRY(tn_attrs_resolve(lower->import, lower->scope, lower->node->attributes.items, lower->node->attributes.count,
                           &lower->attrs));
   const tn_onnx_function_t *function = find_function(lower);
+  if (lower->status != TENON_OK) return lower->status;
   const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
   bool is_custom = !tn_rules_have(domain);
   if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");

@@ -440,23 +440,26 @@ void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower) {
 
 tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format, ...) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
-  tn_text_t text = {0};
-  char piece[1024];
+  char text[1024];
   va_list arguments;
   if (lower->status != TENON_OK || lower->is_missing) return NULL;
   va_start(arguments, format);
-  int size = vsnprintf(piece, sizeof piece, format, arguments);
+  int size = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  tn_text_bytes(&text, piece, size < 0 || (size_t)size >= sizeof piece ? 0 : (size_t)size);
-  run_t run = {lower, tn_text_get(&text), tn_text_get(&text), {{0}}, 0};
+  run_t run = {lower, text, text, {{0}}, 0};
+  if (size < 0 || (size_t)size >= sizeof text) malformed(&run, "a shorter text");
   for (size_t i = 0; i < count && i < sizeof letters - 1; i++)
     add_name(&run, (word_t){letters + i, 1}, one(&run, edges[i]));
-  tn_operand_t results = run_body(&run);
-  tn_text_clear(&text);
+  tn_operand_t results = {NULL, 0, false};
+  if (!stopped(&run)) results = run_body(&run);
   return !stopped(&run) && results.count ? results.edges[0] : NULL;
 }
 
 /* ---- the index -------------------------------------------------------------------------------------------------- */
+
+const tn_rules_t *tn_rules_at(size_t index) {
+  return index < sizeof families / sizeof *families ? families[index] : NULL;
+}
 
 bool tn_rules_have(const char *domain) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)

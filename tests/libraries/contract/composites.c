@@ -96,6 +96,17 @@ static tenon_status_t pick_run(tenon_call_t *call) { /* some results of a part a
   return call->outputs[1] ? call->host->assign(call, 1, outputs[1]) : TENON_OK;
 }
 
+static tenon_status_t apply_run(tenon_call_t *call) { /* a graph on x, as often as stated */
+  tenon_tensor_t *x = call->inputs[0];
+  for (int64_t i = 0; i < call->attrs[1].as.i; i++) {
+    tenon_tensor_t *inputs[1], *outputs[1];
+    inputs[0] = x, outputs[0] = NULL;
+    TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, inputs, outputs));
+    x = outputs[0];
+  }
+  return call->host->assign(call, 0, x);
+}
+
 /* clang-format off */
 TENON_ITEMS(contract_composites,
   TENON_OP("layer_norm(Tensor x, Tensor? gain=None, Tensor? bias=None, *, float epsilon=1e-05) -> (Tensor out, Tensor? mean)",
@@ -126,6 +137,10 @@ TENON_ITEMS(contract_composites,
     TENON_TYPES("x: f32; out = x"),
     TENON_USES("refuse"),
     TENON_COMPOSITE(deep_run)),
+  TENON_OP("apply(Tensor x, *, graph body, int times=1) -> Tensor",
+    TENON_TYPES("x: f32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_COMPOSITE(apply_run)),
   TENON_OP("pick(Tensor x) -> (Tensor value, Tensor? index)",
     TENON_TYPES("x: f32; value = x; index = i64"),
     TENON_TRAITS(TENON_PURE),

@@ -21,6 +21,12 @@ static tenon_status_t add_run(tenon_call_t *call) { /* y += x, and y is the resu
   return TENON_OK;
 }
 
+static tenon_status_t bump_run(tenon_call_t *call) { /* each element one more */
+  int64_t *y = (int64_t *)call->inputs[0]->data;
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) y[i]++;
+  return TENON_OK;
+}
+
 static tenon_status_t mark_run(tenon_call_t *call) { /* writes to the text that is given */
   tenon_tensor_t *text = call->inputs[0];
   for (int64_t i = 0, n = tenon_count(text); i < n; i++) TENON_TRY(call->host->set_string(call, text, i, "seen", 4));
@@ -91,6 +97,10 @@ TENON_ITEMS(contract_views,
     TENON_SHAPES("out = y"),
     TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", add_run)),
+  TENON_OP("bump_(Tensor(a!) y) -> ()",
+    TENON_TYPES("y: i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_KERNEL("cpu", bump_run)),
   TENON_OP("mark_(Tensor(a!) text) -> ()",
     TENON_TYPES("text: string"),
     TENON_KERNEL("cpu", mark_run)),

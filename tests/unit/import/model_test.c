@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
+#include "base/memory.h"
 #include "check.h"
 
 #define FOLDER TEST_DATA "/import/"
@@ -171,6 +172,25 @@ static void read_copy(const char *data, size_t size, size_t flipped) {
   CHECK((status == TENON_OK) == (graph != NULL));
   tenon_graph_release(graph);
   free(copy);
+}
+
+TEST("without memory a model is refused, whichever allocation fails, and nothing is lost") {
+  static const char *const names[] = {"functions", "loop", "initialisers", "external"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char path[500];
+    int64_t made = INT64_MAX;
+    snprintf(path, sizeof path, FOLDER "case/%s/model.onnx", names[i]);
+    for (int64_t n = 1; n <= made; n++) {
+      tenon_graph_t *graph = NULL;
+      tn_memory_fail_after(n, n % 2);
+      tenon_status_t status = tenon_graph_load(path, NULL, &graph);
+      made = status == TENON_MEMORY ? INT64_MAX : tn_memory_count();
+      tn_memory_fail_after(0, false);
+      if (!CHECK(status == (n <= made ? TENON_MEMORY : TENON_OK) && (status == TENON_OK) == (graph != NULL)))
+        fprintf(stderr, "  %s, allocation %lld: status %d, %s\n", path, (long long)n, status, tenon_error());
+      tenon_graph_release(graph);
+    }
+  }
 }
 
 TEST("a model that is cut off or has a bit flipped anywhere is read or refused") {

@@ -1,16 +1,17 @@
 /* attention: ONNX's scaled dot-product attention, with key/value cache, masks, softcap and grouped heads.
  * The host calls infer and the kernel.  Blocks of query rows are tasks; their scores live in a few slots of scratch, so
  * memory does not grow with the square of the length.  Invariant: a row of scores is whole before its softmax. */
-#include "axes.h"
-#include "dense.h"
-#include "gemm.h"
-#include "simd/math.h"
+#include "../axes.h"
+#include "../dense.h"
+#include "../gemm.h"
+#include "isa.h"
+#include "math.h"
 #include <string.h>
 
 enum { SCALE, CAUSAL, SOFTCAP, Q_HEADS, KV_HEADS, QK_MODE }; /* attributes */
 enum { MASK = 3, PAST_KEY, PAST_VALUE, NONPAD };             /* inputs */
 enum { QK_RAW, QK_CAPPED, QK_MASKED, QK_SOFTMAX };           /* what qk_matmul_output is */
-enum { SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18 /* of a slot */ };
+enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18 /* of a slot */ };
 
 typedef struct heads_t { /* a tensor as [batch, head, position, element] */
   void *data;
@@ -29,6 +30,28 @@ typedef struct attention_t {
 } attention_t;
 
 /* ---- rows of scores --------------------------------------------------------------------------------------------- */
+
+/* In LANES sums side by side, which compilers make vectors of. */
+#define SOFTMAX(T, suffix)                                                                                             \
+  static void softmax_##suffix(T *row, int64_t count) {                                                                \
+    T most[LANES], sum[LANES];                                                                                         \
+    int64_t whole = count / LANES * LANES;                                                                             \
+    for (int l = 0; l < LANES; l++) most[l] = -(T)INFINITY, sum[l] = 0;                                                \
+    for (int64_t j = 0; j < whole; j += LANES)                                                                         \
+      for (int l = 0; l < LANES; l++) most[l] = GREATEST(row[j + l], most[l]);                                         \
+    for (int64_t j = whole; j < count; j++) most[0] = GREATEST(row[j], most[0]);                                       \
+    for (int half = LANES / 2; half; half /= 2)                                                                        \
+      for (int l = 0; l < half; l++) most[l] = GREATEST(most[l + half], most[l]);                                      \
+    for (int64_t j = 0; j < count; j++) row[j] = EXP(row[j] - most[0]);                                                \
+    for (int64_t j = 0; j < whole; j += LANES)                                                                         \
+      for (int l = 0; l < LANES; l++) sum[l] += row[j + l];                                                            \
+    for (int64_t j = whole; j < count; j++) sum[0] += row[j];                                                          \
+    for (int half = LANES / 2; half; half /= 2)                                                                        \
+      for (int l = 0; l < half; l++) sum[l] += sum[l + half];                                                          \
+    for (int64_t j = 0; j < count; j++) row[j] /= sum[0];                                                              \
+  }
+SOFTMAX(float, f32)
+SOFTMAX(double, f64)
 
 #define ROW(T, suffix)                                                                                                 \
   static void keep_##suffix(const attention_t *at, int64_t mode, const T *row, int64_t b, int64_t h, int64_t i) {      \
@@ -57,10 +80,7 @@ typedef struct attention_t {
     }                                                                                                                  \
     for (int64_t j = live; j < count; j++) row[j] = -(T)INFINITY;                                                      \
     keep_##suffix(at, QK_MASKED, row, b, h, i);                                                                        \
-    T most = -(T)INFINITY, sum = 0;                                                                                    \
-    for (int64_t j = 0; j < live; j++) most = row[j] > most || row[j] != row[j] ? row[j] : most;                       \
-    for (int64_t j = 0; j < live; j++) sum += row[j] = EXP(row[j] - most);                                             \
-    for (int64_t j = 0; j < live; j++) row[j] /= sum;                                                                  \
+    softmax_##suffix(row, live);                                                                                       \
     for (int64_t j = live; j < count; j++) row[j] = live ? 0 : (T)NAN;                                                 \
     keep_##suffix(at, QK_SOFTMAX, row, b, h, i);                                                                       \
   }
@@ -192,13 +212,14 @@ static tenon_status_t attention_run(tenon_call_t *call) {
   at.blocks = (at.q.shape[2] - 1) / at.rows + 1;
   int64_t tasks = at.blocks * at.q.shape[0] * at.q.shape[1];
   at.parts = tasks < SLOTS ? tasks : SLOTS;
-  at.scratch = (char *)call->host->allocate(call, (uint64_t)(at.parts * at.rows * total) * (at.dtype.bits / 8u));
+  at.scratch = (char *)CORE_SCRATCH(call, at.dtype.bits / 8u, at.parts, at.rows, total);
   if (!at.scratch) return TENON_MEMORY;
   TENON_TRY(call->host->parallel(call, at.parts, 1, parts_run, &at));
   if (qk) TENON_TRY(core_settle(call, outputs[3], qk));
   return core_settle(call, outputs[0], out);
 }
 
+#ifndef TENON_SIMD
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 /* An input's extents as [batch, heads, position, element]. */
@@ -303,23 +324,22 @@ static tenon_status_t attention_validate(tenon_node_t *node) {
     return tenon_fail(node, TENON_INVALID, "qk_matmul_output_mode is %" PRId64 "; expected 0 to 3", mode);
   return TENON_OK;
 }
+#endif
 
 /* clang-format off */
-TENON_ITEMS(core_attention,
-  TENON_OP("attention(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
+FAMILY(core_attention,
+  OPERATOR(attention, "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
            "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, bool is_causal=False, "
            "float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, int qk_matmul_output_mode=0) -> "
            "(Tensor out, Tensor? present_key, Tensor? present_value, Tensor? qk_matmul_output)",
-    TENON_DOC("softmax(scale q k^T + mask) v for each head; scale is 1 / sqrt(head size) unless given.\n"
-              "q, k, v are [batch, heads, length, size] or [batch, length, heads * size]; query heads share the heads of k "
-              "and v evenly.\n"
-              "A mask of bools says what takes part, any other is added; with is_causal no query looks ahead.\n"
-              "qk_matmul_output is the product (0), after softcap (1), with the mask (2), or after the softmax (3)."),
-    TENON_TYPES("q: float; k = q; v: float; attn_mask: bool|number; past_key = q; past_value = v; nonpad_kv_seqlen: i64; "
-                "out = q; present_key = q; present_value = v; qk_matmul_output = q"),
-    TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES),
-    TENON_VALIDATE(attention_validate),
-    TENON_INFER(attention_infer),
-    TENON_KERNEL("cpu strided", attention_run)))
+    (TENON_DOC("softmax(scale q k^T + mask) v for each head; scale is 1 / sqrt(head size) unless given.\n"
+               "q, k, v are [batch, heads, length, size] or [batch, length, heads * size]; query heads share the heads of "
+               "k and v evenly.\n"
+               "A mask of bools says what takes part, any other is added; with is_causal no query looks ahead.\n"
+               "qk_matmul_output is the product (0), after softcap (1), with the mask (2), or after the softmax (3)."),
+     TENON_TYPES("q: float; k = q; v: float; attn_mask: bool|number; past_key = q; past_value = v; "
+                 "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; qk_matmul_output = q"),
+     TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_VALIDATE(attention_validate),
+     TENON_INFER(attention_infer)),
+    KERNEL("strided", attention_run)))
 /* clang-format on */

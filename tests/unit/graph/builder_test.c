@@ -1,0 +1,185 @@
+/* The builder: what it refuses and that it goes on afterwards, ports, names, and graphs as text. */
+#include "check.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+TENON_C const tenon_descriptor_t *tenon_library_contract(void);
+
+static void start(void) {
+  const tenon_op_t *op = NULL;
+  if (tenon_op_find("contract::census", &op) != TENON_OK)
+    CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
+}
+
+static tenon_status_t add(tenon_builder_t *b, const char *name, const char *attrs_text, const tenon_operand_t *operands,
+                          int32_t output_count) {
+  const tenon_op_t *op = op_of(name);
+  tenon_edge_t outputs[8];
+  tenon_attrs_t *attrs = attrs_of(op, attrs_text);
+  tenon_status_t status = tenon_builder_node(b, "n", op, attr_values(attrs), operands, outputs, output_count);
+  tenon_attrs_release(attrs);
+  return status;
+}
+
+TEST("nodes that do not suit their operator are refused by name, and the builder goes on") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), pair[2] = {x, x}, wrong = 99;
+  CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {0, NULL}}, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "node 'n' (contract::both): input b is missing; its schema is both(Tensor a, Tensor b)");
+  CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {2, pair}}, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "input b takes one tensor, found 2");
+  CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {1, &wrong}}, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "input b is no value of this graph");
+  CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {1, &x}}, 3), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "it has 2 results, found 3");
+  CHECK_STATUS(add(b, "contract::split", NULL, (tenon_operand_t[]){{1, &x}}, 2), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "node 'n': ");
+  CHECK_TEXT(tenon_error(), "'n'");
+  CHECK_STATUS(add(b, "contract::split", "n=2", (tenon_operand_t[]){{1, &x}}, 3), TENON_INVALID);
+  CHECK_STATUS(tenon_builder_output(b, "y", 99), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "output 'y' is no value of this graph");
+  CHECK_STATUS(tenon_builder_output(b, "y", -1), TENON_INVALID);
+  CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, x)), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(b, "y", x), TENON_EXISTS);
+  CHECK_TEXT(tenon_error(), "two outputs named 'y'");
+  tenon_executable_t *e = graph_compile(b, 0);
+  CHECK_GRAPH(e, TEXTS("f32[1] 4"), TEXTS("f32[1] 2"));
+  tenon_executable_release(e);
+}
+
+TEST("inputs and constants that cannot be are refused") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t e = -1;
+  tenon_axis_t axes[TENON_RANK_MAX + 1] = {{1, NULL}};
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), TENON_RANK_MAX + 1, axes, &e), TENON_INVALID);
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), -2, axes, &e), TENON_INVALID);
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, axes, &e), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, axes, &e), TENON_EXISTS);
+  CHECK_TEXT(tenon_error(), "two values named 'x'");
+  CHECK_STATUS(tenon_builder_constant(b, "c", NULL, &e), TENON_INVALID);
+  float value = 1;
+  tenon_tensor_t view, *one = tensor_of("f32[1] 1");
+  CHECK_STATUS(tenon_tensor_view(&view, &value, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
+  CHECK_STATUS(tenon_builder_constant(b, "c", &view, &e), TENON_INVALID); /* it may not outlive the call */
+  CHECK_TEXT(tenon_error(), "constant 'c': expected a tensor that Tenon made");
+  CHECK_STATUS(tenon_builder_constant(b, "x", one, &e), TENON_EXISTS);
+  tenon_tensor_release(one);
+  tenon_builder_release(b);
+  tenon_builder_release(NULL);
+}
+
+TEST("shapes and types that contradict each other are found when the graph is finished, and the builder stays") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  tenon_axis_t two = {2, NULL}, three = {3, NULL};
+  tenon_edge_t x, y, in[2], out;
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, &two, &x), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(b, "y", tenon_dtype(TENON_F32), 1, &three, &y), TENON_OK);
+  in[0] = x, in[1] = y;
+  graph_node(b, "sum", "contract::both", NULL, in, &out, 1);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "node 'sum' (contract::both): ");
+  CHECK(graph == NULL);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_INVALID);
+  tenon_builder_release(b);
+  b = graph_begin();
+  graph_node(b, "half", "contract::halve", NULL, (tenon_edge_t[]){graph_input(b, "x", TENON_I32, 1)}, &out, 1);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "input 'x': expected f16|f32|f64, found i32");
+  tenon_builder_release(b);
+}
+
+TEST("ports say what the builder was told and what inference found") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  tenon_axis_t axes[2] = {{-1, "batch"}, {4, NULL}};
+  tenon_edge_t x, w = graph_input(b, "w", TENON_F32, -1), y;
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x), TENON_OK);
+  graph_node(b, NULL, "contract::project", "units=3", (tenon_edge_t[]){x, w}, &y, 1);
+  CHECK_STATUS(tenon_builder_output(b, "y", y), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  CHECK(tenon_graph_input_count(graph) == 2 && tenon_graph_output_count(graph) == 1);
+  tenon_port_t port = {.size = sizeof port};
+  CHECK_STATUS(tenon_graph_input(graph, 1, &port), TENON_OK);
+  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && tenon_dtype_id(port.dtype) == TENON_F32);
+  CHECK(port.axes[0].extent == -1 && strcmp(port.axes[0].name, "batch") == 0 && port.axes[1].extent == 4);
+  CHECK_STATUS(tenon_graph_input(graph, 0, &port), TENON_OK);
+  CHECK(port.ndim == 2 && port.axes[0].extent == 3 && port.axes[1].extent == 4); /* deduced */
+  CHECK_STATUS(tenon_graph_output(graph, 0, &port), TENON_OK);
+  CHECK(strcmp(port.name, "y") == 0 && port.ndim == 2 && port.axes[1].extent == 3 && strcmp(port.axes[0].name, "batch") == 0);
+  CHECK_STATUS(tenon_graph_input(graph, 2, &port), TENON_RANGE);
+  CHECK_STATUS(tenon_graph_output(graph, -1, &port), TENON_RANGE);
+  tenon_builder_release(b), tenon_graph_release(graph);
+}
+
+TEST("a graph is text, with names, shapes and attributes") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  tenon_axis_t axes[1] = {{-1, "n"}};
+  tenon_edge_t x, y;
+  char *text = NULL;
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, axes, &x), TENON_OK);
+  graph_node(b, "limit", "contract::clamp", "high=5.0", (tenon_edge_t[]){x}, &y, 1);
+  CHECK_STATUS(tenon_builder_output(b, "y", y), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  CHECK_STATUS(tenon_graph_dump(graph, &text), TENON_OK);
+  CHECK_TEXT(text, "graph(x: f32[n]) {\n");
+  CHECK_TEXT(text, "f32[n] = contract::clamp(x, high=5.0)  # limit\n");
+  CHECK_TEXT(text, "return y=");
+  tenon_text_release(text), text = NULL;
+  tenon_executable_t *e = NULL;
+  CHECK_STATUS(tenon_executable_create(graph, NULL, &e), TENON_OK);
+  CHECK(tenon_executable_graph(e) == graph);
+  CHECK_STATUS(tenon_executable_dump(e, "plan", &text), TENON_OK);
+  CHECK_TEXT(text, "no plan: run it first");
+  tenon_text_release(text), text = NULL;
+  CHECK_STATUS(tenon_executable_dump(e, "weather", &text), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "expected graph, shapes or plan");
+  tenon_graph_release(graph), tenon_builder_release(b);
+  tenon_executable_retain(e), tenon_executable_release(e);
+  CHECK_GRAPH(e, TEXTS("f32[2] 9 -9"), TEXTS("f32[2] 5 0"));
+  tenon_executable_release(e), tenon_executable_release(NULL);
+}
+
+TEST("pure nodes that nobody uses are not run, others are, and pure nodes on constants are computed once") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), unused, state;
+  unused = graph_step(b, "contract::refuse", "above=0.0", x); /* pure: its failure is not noticed */
+  (void)unused;
+  graph_node(b, NULL, "contract::turns", NULL, NULL, &state, 1);
+  tenon_edge_t c = graph_step(b, "contract::halve", NULL, graph_constant(b, "c", "f32[2] 2 4"));
+  tenon_edge_t in[2] = {x, c}, y;
+  graph_node(b, NULL, "contract::both", NULL, in, &y, 1);
+  CHECK_STATUS(tenon_builder_output(b, "y", y), TENON_OK);
+  tenon_executable_t *e = graph_compile(b, 0);
+  char *text = NULL;
+  CHECK_STATUS(tenon_executable_dump(e, "graph", &text), TENON_OK);
+  CHECK(!strstr(text, "contract::refuse") && !strstr(text, "contract::halve") && strstr(text, "contract::turns"));
+  tenon_text_release(text);
+  CHECK_GRAPH(e, TEXTS("f32[2] 1 1"), TEXTS("f32[2] 2 3"));
+  tenon_executable_release(e);
+}
+
+TEST("a failure while folding names the node") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  tenon_executable_t *e = NULL;
+  tenon_edge_t y;
+  graph_node(b, "bad", "contract::refuse", "above=1.0", (tenon_edge_t[]){graph_constant(b, "c", "f32[1] 2")}, &y, 1);
+  CHECK_STATUS(tenon_builder_output(b, "y", y), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  CHECK_STATUS(tenon_executable_create(graph, NULL, &e), TENON_RANGE);
+  CHECK_TEXT(tenon_error(), "node 'bad' (contract::refuse): contract::refuse: element 0 is 2");
+  CHECK(e == NULL);
+  tenon_builder_release(b), tenon_graph_release(graph);
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }
