@@ -22,12 +22,12 @@ done
 # Seeds: files of the tree by target, ONNX's node models and their tensors where the onnx package is there.
 seeds() {
   local data
-  data=$(.venv/bin/python -c 'import onnx, os; print(os.path.dirname(onnx.__file__) + "/backend/test/data/node")' 2>/dev/null || true)
+  data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node"))' 2>/dev/null || true)
   case $1 in
   model) find tests/data -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
-  tensor) find tests/data -name '*.pb' -o -name '*.npy'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | head -400 ;;
+  tensor) find tests/data -name '*.pb' -o -name '*.npy'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
   text) find "$out/seeds-text" -type f ;;
-  elf) find build* -maxdepth 6 -name '*.so' -size -64k | head -60; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' | head -4 ;;
+  elf) find build* -maxdepth 6 -name '*.so' -size -64k | awk 'NR <= 60'; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' ;;
   esac
 }
 # Texts of the contract are in the sources of the operators: each quoted run of lines that looks like one.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # C tests and ONNX cases under sanitizers: sanitize.sh quick|all.  quick: the C tests under address and undefined, those
-# about threads under the thread sanitizer, every tenth ONNX case.
+# about threads under the thread sanitizer, every fourth ONNX case.
 set -uo pipefail
 share=$1 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1
@@ -24,8 +24,8 @@ for preset in asan tsan; do
   echo "$preset: C tests: $(tail -1 "$log")"
   data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')
   step=1
-  [ "$share" = quick ] && step=10
-  mapfile -t cases < <(ls -d "$data"/{node,simple,pytorch-converted,pytorch-operator}/*/ | awk -v n=$step 'NR % n == 0')
+  [ "$share" = quick ] && step=4
+  mapfile -t cases < <(ls -d "$data"/{node,simple,pytorch-converted,pytorch-operator}/*/ | grep -v dft_inverse | awk -v n=$step 'NR % n == 0')
   log=build-$preset/onnx.log
   "build-$preset/tenon" verify --isolate --shape-only '*bernoulli*' --shape-only test_training_dropout --shape-only 'test_training_dropout_default*' --shape-only test_training_dropout_mask "${cases[@]}" >"$log" 2>&1
   add "$log" $?

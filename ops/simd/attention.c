@@ -36,17 +36,18 @@ typedef struct attention_t {
   static void softmax_##suffix(T *row, int64_t count) {                                                                \
     T most[LANES], sum[LANES];                                                                                         \
     int64_t whole = count / LANES * LANES;                                                                             \
-    for (int l = 0; l < LANES; l++) most[l] = -(T)INFINITY, sum[l] = 0;                                                \
+    int lanes = whole ? LANES : 1;                                                                                     \
+    for (int l = 0; l < lanes; l++) most[l] = -(T)INFINITY, sum[l] = 0;                                                \
     for (int64_t j = 0; j < whole; j += LANES)                                                                         \
       for (int l = 0; l < LANES; l++) most[l] = GREATEST(row[j + l], most[l]);                                         \
     for (int64_t j = whole; j < count; j++) most[0] = GREATEST(row[j], most[0]);                                       \
-    for (int half = LANES / 2; half; half /= 2)                                                                        \
+    for (int half = lanes / 2; half; half /= 2)                                                                        \
       for (int l = 0; l < half; l++) most[l] = GREATEST(most[l + half], most[l]);                                      \
     for (int64_t j = 0; j < count; j++) row[j] = EXP(row[j] - most[0]);                                                \
     for (int64_t j = 0; j < whole; j += LANES)                                                                         \
       for (int l = 0; l < LANES; l++) sum[l] += row[j + l];                                                            \
     for (int64_t j = whole; j < count; j++) sum[0] += row[j];                                                          \
-    for (int half = LANES / 2; half; half /= 2)                                                                        \
+    for (int half = lanes / 2; half; half /= 2)                                                                        \
       for (int l = 0; l < half; l++) sum[l] += sum[l + half];                                                          \
     for (int64_t j = 0; j < count; j++) row[j] /= sum[0];                                                              \
   }
@@ -285,6 +286,8 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
     total = dim_add(infer, total, past->dims[2]);
   }
   TENON_TRY(agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
+  if (in[PAST_KEY])
+    TENON_TRY(agree(infer, "lengths", "past_key", in[PAST_KEY]->dims[2], "past_value", in[PAST_VALUE]->dims[2]));
   TENON_TRY(agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
   TENON_TRY(agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
   if (tenon_is_known(q[1]) && tenon_is_known(kv[0][1]) && (!kv[0][1].value || q[1].value % kv[0][1].value))

@@ -41,7 +41,8 @@ void *tn_allocate(size_t size) { return refuse(size) ? NULL : malloc(size ? size
 
 void *tn_allocate_zero(size_t count, size_t size) {
   size_t bytes;
-  if (refuse(__builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes)) return NULL;
+  bool overflows = __builtin_mul_overflow(count, size, &bytes);
+  if (refuse(overflows ? SIZE_MAX : bytes) || overflows) return NULL;
   return calloc(count ? count : 1, size ? size : 1);
 }
 

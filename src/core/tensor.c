@@ -58,7 +58,7 @@ int64_t tn_shape_count(int32_t ndim, const int64_t *shape) {
     if (shape[i] == 0) empty = true;
     else if (!tn_mul(count, shape[i], &count)) fits = false, count = 1;
   }
-  return empty ? 0 : fits ? count : -1;
+  return !fits ? -1 : empty ? 0 : count; /* empty ones too: their other extents are multiplied everywhere */
 }
 
 const char *tn_shape_print(int32_t ndim, const int64_t *shape, char *out_text, size_t capacity) {

@@ -24,10 +24,10 @@ void tenon_executable_release(tenon_executable_t *executable) {
   for (size_t i = 0; executable->steps && i < executable->graph->node_count; i++) {
     tn_step_t *step = &executable->steps[i];
     if (step->plan && step->release) step->release(step->plan);
-    const tn_library_t *other = step->prepared ? step->prepared->library : NULL;
-    if (other && other != step->node->op->library) tn_registry_unuse(other);
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
   }
+  for (size_t i = 0; i < executable->library_count; i++) tn_registry_unuse(executable->libraries[i]);
+  tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
   tenon_graph_release(executable->graph);
@@ -36,6 +36,22 @@ void tenon_executable_release(tenon_executable_t *executable) {
 }
 
 const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable) { return executable->source; }
+
+tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kernel, const tenon_op_t *op) {
+  if (kernel->library == op->library) return TENON_OK; /* that one the graph keeps */
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&e->lock);
+  size_t i = 0;
+  while (i < e->library_count && e->libraries[i] != kernel->library) i++;
+  if (i == e->library_count) {
+    if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count, sizeof *e->libraries))
+      tn_registry_use(e->libraries[e->library_count++] = kernel->library);
+    else
+      status = tn_no_memory("an executable", sizeof *e->libraries);
+  }
+  tn_mutex_unlock(&e->lock);
+  return status;
+}
 
 /* ---- what is made once for each node ---------------------------------------------------------------------------- */
 
@@ -48,6 +64,7 @@ static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
     if (!operand || !operand->count) return TENON_OK;
     kernel = tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
   }
+  if (kernel) TN_TRY(tn_executable_use(e, kernel, op));
   if (!kernel || !kernel->prepare) return TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_meta_t *metas = tn_scratch((op->input_count + 1) * sizeof *metas), **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
@@ -68,7 +85,6 @@ static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   }
   if (known) status = kernel->prepare(&info);
   step->plan = info.plan, step->release = kernel->release, step->prepared = kernel;
-  if (kernel->library != op->library) tn_registry_use(kernel->library); /* of its own one the graph says so */
   tn_scratch_reset(mark);
   return status;
 }

@@ -23,7 +23,9 @@ struct tenon_executable_t {
   tenon_graph_t *graph;        /* rewritten */
   tn_step_t *steps;            /* graph->node_count */
   int32_t *last_use;           /* of each edge: the last step that reads it; INT32_MAX: an output; -1: none */
-  tn_mutex_t lock;             /* of idle */
+  tn_mutex_t lock;             /* of idle, libraries */
+  const tn_library_t **libraries; /* in use, each once: of kernels that others added to the nodes' operators */
+  size_t library_count, library_capacity;
   struct tn_run_t *idle;       /* states that no run uses now */
 };
 
@@ -94,6 +96,8 @@ typedef struct tn_run_t {
   tn_arena_t arena;
 } tn_run_t;
 
+/* The executable runs that kernel from now on: its library stays. */
+tenon_status_t tn_executable_use(tenon_executable_t *executable, const tn_kernel_t *kernel, const tenon_op_t *op);
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);
 void tn_run_release(tn_run_t *run);
 /* Plans the stage that begins at step `begin`; everything before has run.  run->stages gets one more. */

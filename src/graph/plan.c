@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
-#include "dispatch/registry.h"
 #include "graph/executable.h"
 
 enum { KNOWN_COUNT = 64 }; /* elements of what is computed while planning */
@@ -161,6 +160,9 @@ static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node, tenon_t
   if (!inputs) return tn_no_memory("a plan", 0);
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
+    for (int32_t k = 0; k < operand->count; k++)
+      if (!place_of(p, operand->edges[k])->tensor) /* of a written input that is absent */
+        return tn_fail(TENON_INVALID, "input %s is a result that its node does not have", node->op->schema.inputs[i].name);
     if (node->op->schema.inputs[i].kind != TENON_KIND_TENSORS) {
       inputs[i] = operand->count ? &place_of(p, operand->edges[0])->tensor->view : NULL;
       continue;
@@ -471,6 +473,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   if (is_computable(p, node, out)) return compute(p, step, inputs);
   const tn_kernel_t *kernel = NULL;
   if (op->kernels) TN_TRY(choose_kernel(op, inputs, out, &kernel));
+  if (kernel) TN_TRY(tn_executable_use(p->run->executable, kernel, op));
   bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
   if (!kernel) { /* a view; an input that must be row-major and is not gets a copy first */
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -500,12 +503,12 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   tn_action_t *action;
   TN_TRY(add_action(p, s, &action));
   action->kernel = kernel, action->inputs = inputs, action->outputs = outputs;
-  if (kernel->library != op->library) tn_registry_use(kernel->library); /* of its own one the graph says so */
   action->workspace_size = (uint64_t)inference.infer.workspace.value;
   action->draws = inference.infer.draws.value;
   for (int32_t o = 0; o < node->output_count && op->traits & TENON_RANDOM; o++) {
-    const tenon_tensor_t *t = &place_of(p, node->outputs[o])->tensor->view;
-    if (place_of(p, node->outputs[o])->stage == p->index && tenon_count(t) > action->draws) action->draws = tenon_count(t);
+    const tn_place_t *place = place_of(p, node->outputs[o]);
+    int64_t count = place->stage == p->index ? tenon_count(&place->tensor->view) : 0; /* else it is not wanted */
+    if (count > action->draws) action->draws = count;
   }
   action->frame.kernel = kernel;
   action->frame.call = (tenon_call_t){.size = sizeof(tenon_call_t), .phase = TENON_PHASE_RUN, .host = &tn_host, .op = op,
@@ -563,10 +566,6 @@ void tn_stages_drop(tn_run_t *run, size_t index) {
       tn_place_t *place = &run->places[s->edges[i]];
       place->stage = -1, place->where = TN_PLACE_NONE, place->bound = NULL;
       if (place->tensor) tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL;
-    }
-    for (size_t i = 0; i < s->action_count; i++) {
-      const tn_kernel_t *kernel = s->actions[i].kernel;
-      if (kernel && kernel->library != s->actions[i].frame.call.op->library) tn_registry_unuse(kernel->library);
     }
     tn_release_memory(s->actions);
     tn_release_memory(s->watches);

@@ -189,7 +189,6 @@ static tenon_status_t from_bytes(const item_t *item, tn_storage_t *storage, tn_b
 static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_t *field, unsigned char *data,
                             uint64_t units, uint64_t *count) {
   uint32_t kind = item->field == FLOATS ? TN_WIRE_32 : item->field == DOUBLES ? TN_WIRE_64 : TN_WIRE_VARINT;
-  tn_wire_t packed = tn_wire_open(wire->begin, field->bytes);
   uint64_t value = field->value, unit = item->unit;
   if (field->kind == kind) {
     if ((*count)++ < units) memcpy(data + (*count - 1) * unit, &value, unit);
@@ -204,6 +203,7 @@ static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_
     *count += more;
     return TENON_OK;
   }
+  tn_wire_t packed = tn_wire_open(wire->begin, field->bytes);
   while (tn_wire_varint(&packed, &value))
     if ((*count)++ < units) memcpy(data + (*count - 1) * unit, &value, unit);
   return tn_wire_status(&packed);

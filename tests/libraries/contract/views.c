@@ -27,6 +27,15 @@ static tenon_status_t bump_run(tenon_call_t *call) { /* each element one more */
   return TENON_OK;
 }
 
+static tenon_status_t touch_run(tenon_call_t *call) { /* out = -x; y, if there, becomes x */
+  const float *x = (const float *)call->inputs[0]->data;
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) {
+    ((float *)call->outputs[0]->data)[i] = -x[i];
+    if (call->inputs[1]) ((float *)call->inputs[1]->data)[i] = x[i];
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t mark_run(tenon_call_t *call) { /* writes to the text that is given */
   tenon_tensor_t *text = call->inputs[0];
   for (int64_t i = 0, n = tenon_count(text); i < n; i++) TENON_TRY(call->host->set_string(call, text, i, "seen", 4));
@@ -101,6 +110,11 @@ TENON_ITEMS(contract_views,
     TENON_TYPES("y: i64"),
     TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", bump_run)),
+  TENON_OP("touch_(Tensor x, Tensor(a!)? y=None) -> Tensor",
+    TENON_TYPES("x, y: f32; out = x"),
+    TENON_SHAPES("x: [n]; y: [n]; out: [n]"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_KERNEL("cpu", touch_run)),
   TENON_OP("mark_(Tensor(a!) text) -> ()",
     TENON_TYPES("text: string"),
     TENON_KERNEL("cpu", mark_run)),

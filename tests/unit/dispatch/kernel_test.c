@@ -121,6 +121,22 @@ TEST("another library adds a kernel to an operator, and takes it away again") {
   CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f64[1] 3"), out), TENON_UNIMPLEMENTED);
 }
 
+TEST("an executable keeps the library whose kernel it runs") {
+  start();
+  tenon_library_t *partner = NULL;
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner), TENON_OK);
+  tenon_builder_t *b = graph_begin();
+  CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, graph_input(b, "x", TENON_F64, 1))), TENON_OK);
+  tenon_executable_t *e = graph_compile(b, 0);
+  CHECK_GRAPH(e, TEXTS("f64[2] 1 2"), TEXTS("f64[2] 0.5 1"));
+  tenon_library_release(partner);
+  CHECK_GRAPH(e, TEXTS("f64[2] 1 2"), TEXTS("f64[2] 0.5 1"));
+  CHECK_GRAPH(e, TEXTS("f64[1] 3"), TEXTS("f64[1] 1.5"));
+  tenon_executable_release(e);
+  tenon_tensor_t *out[1] = {NULL};
+  CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f64[1] 3"), out), TENON_UNIMPLEMENTED);
+}
+
 typedef struct caller_t {
   const tenon_op_t *op;
   int stop, mistakes;

@@ -90,7 +90,7 @@ static inline bool attempt_inputs(const tenon_graph_t *graph, int64_t extent, te
     if (tenon_graph_input(graph, i, &port) != TENON_OK) return false;
     for (int32_t d = 0; d < port.ndim; d++) {
       shape[d] = port.axes[d].extent < 0 ? extent : port.axes[d].extent;
-      if (!tn_mul(elements, shape[d], &elements) || elements > 1 << 16) return false; /* of no interest here */
+      if (!tn_mul(elements, shape[d], &elements) || elements > 1 << 12) return false; /* of no interest here */
     }
     tenon_dtype_t dtype = port.dtype.bits ? port.dtype : tenon_dtype(TENON_F32);
     if (tenon_tensor_create(dtype, port.ndim < 0 ? 1 : port.ndim, port.ndim < 0 ? &extent : shape, &out_inputs[i]) !=

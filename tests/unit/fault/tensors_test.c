@@ -83,6 +83,7 @@ TEST("a tensor file that promises what it has not is refused before memory is ta
   } bad[] = {
       {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x10\x01\x4a\x04\0\0\0\0", 18, "impossible shape"}, /* [2^62] of f32 */
       {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x4a\x04\0\0\0\0", 19, "impossible shape [-1]"},
+      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x08\x08\x08\0\x10\x01", 16, "impossible shape"}, /* [2^62, 8, 0] */
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x4a\x04\0\0\0\0", 15, "found 4"},      /* [2^40] of f32, 4 bytes raw */
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x22\x04\0\0\0\0", 15, "a message of"}, /* the same in its field */
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x08\x32\x01x", 12, "a message of"},        /* [2^40] strings */

@@ -140,6 +140,26 @@ TEST("an input of the run and a constant that a node writes to stay what they ar
   tenon_executable_release(e);
 }
 
+TEST("an optional input that is written to may be absent: then its extra result is no value") {
+  start();
+  for (int used = 0; used < 2; used++) {
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), there[2], absent[2];
+    graph_node(b, NULL, "contract::touch_", NULL, (tenon_edge_t[]){x, x}, there, 2);
+    graph_node(b, "without", "contract::touch_", NULL, (tenon_edge_t[]){x, -1}, absent, 2);
+    output(b, "a", there[0]), output(b, "b", there[1]), output(b, "c", absent[0]);
+    if (used == 1) output(b, "d", graph_step(b, "contract::copy", NULL, absent[1]));
+    tenon_executable_t *e = graph_compile(b, 0);
+    if (!used) CHECK_GRAPH(e, TEXTS("f32[2] 1 2"), TEXTS("f32[2] -1 -2", "f32[2] 1 2", "f32[2] -1 -2"));
+    else check_refused(e, TEXTS("f32[2] 1 2"), TENON_INVALID, "input x is a result that its node does not have");
+    tenon_executable_release(e);
+  }
+  tenon_tensor_t *out[1] = {NULL};
+  CHECK_STATUS(call_op("contract::touch_", NULL, TEXTS("f32[1] 1", NULL), out), TENON_OK);
+  CHECK_TENSOR(out[0], "f32[1] -1");
+  tenon_tensor_release(out[0]);
+}
+
 TEST("a written input that is not row-major is copied to be so") {
   start();
   tenon_builder_t *b = graph_begin();

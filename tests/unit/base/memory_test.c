@@ -1,0 +1,220 @@
+/* Memory: allocation that can be made to fail, checked sizes, growing arrays, arenas, scratch stacks, growing texts. */
+#include "base/memory.h"
+
+#include "base/arena.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "check.h"
+
+/* ---- allocation ------------------------------------------------------------------------------------------------- */
+
+TEST("the n-th allocation fails when asked to, once or from then on") {
+  for (int sticky = 0; sticky < 2; sticky++) {
+    void *made[5];
+    tn_memory_fail_after(3, sticky);
+    made[0] = tn_allocate(8), made[1] = tn_allocate_zero(2, 8), made[2] = tn_allocate(8), made[3] = tn_reallocate(NULL, 8);
+    made[4] = tn_allocate_aligned(8);
+    CHECK(tn_memory_count() == 5);
+    tn_memory_fail_after(0, false);
+    CHECK(made[0] && made[1] && !made[2] && (made[3] == NULL) == sticky && (made[4] == NULL) == sticky);
+    for (int i = 0; i < 4; i++) tn_release_memory(made[i]);
+    tn_release_aligned(made[4]);
+  }
+  void *after = tn_allocate(8);
+  CHECK(after);
+  tn_release_memory(after);
+}
+
+TEST("sizes that do not fit give NULL, and empty blocks are unique") {
+  void *a = tn_allocate(0), *b = tn_allocate(0), *c = tn_allocate_zero(0, 8), *d = tn_allocate_aligned(0);
+  CHECK(a && b && c && d && a != b);
+  CHECK(tn_allocate_zero(SIZE_MAX / 2, 4) == NULL && tn_allocate_aligned(SIZE_MAX - 10) == NULL);
+  tn_release_memory(a), tn_release_memory(b), tn_release_memory(c), tn_release_aligned(d);
+  tn_release_memory(NULL), tn_release_aligned(NULL);
+}
+
+TEST("aligned blocks are aligned and as large as asked") {
+  for (size_t size = 1; size < 5000; size = size * 3 + 1) {
+    char *block = tn_allocate_aligned(size);
+    CHECK((uintptr_t)block % TN_ALIGNMENT == 0);
+    memset(block, 1, size);
+    tn_release_aligned(block);
+  }
+}
+
+TEST("arithmetic on sizes reports overflow") {
+  int64_t r = 0;
+  CHECK(tn_mul(1 << 20, 1 << 20, &r) && r == (int64_t)1 << 40);
+  CHECK(!tn_mul(INT64_MAX, 2, &r) && !tn_mul(INT64_MIN, -1, &r));
+  CHECK(tn_add(INT64_MAX - 1, 1, &r) && r == INT64_MAX && !tn_add(INT64_MAX, 1, &r));
+}
+
+TEST("an array grows when it is full, and stays when it cannot") {
+  int *items = NULL;
+  size_t capacity = 0;
+  for (size_t count = 0; count < 100; count++) {
+    CHECK(tn_grow((void **)&items, &capacity, count, sizeof *items));
+    items[count] = (int)count;
+  }
+  CHECK(capacity == 128 && items[99] == 99);
+  tn_memory_fail_after(1, false);
+  CHECK(!tn_grow((void **)&items, &capacity, 128, sizeof *items) && capacity == 128 && items[99] == 99);
+  tn_memory_fail_after(0, false);
+  size_t huge = SIZE_MAX / 4;
+  CHECK(!tn_grow((void **)&items, &huge, huge, sizeof *items));
+  tn_release_memory(items);
+}
+
+/* ---- arena ------------------------------------------------------------------------------------------------------ */
+
+TEST("an arena gives zeroed, aligned blocks that do not overlap") {
+  tn_arena_t arena = {NULL};
+  char *blocks[300];
+  for (size_t i = 0; i < 300; i++) {
+    blocks[i] = tn_arena_allocate(&arena, i * i % 777);
+    CHECK((uintptr_t)blocks[i] % 16 == 0);
+    for (size_t k = 0; k < i * i % 777; k++) CHECK(blocks[i][k] == 0);
+    memset(blocks[i], (int)i % 127 + 1, i * i % 777);
+  }
+  for (size_t i = 0; i < 300; i++)
+    for (size_t k = 0; k < i * i % 777; k++) CHECK(blocks[i][k] == (char)(i % 127 + 1));
+  char *large = tn_arena_allocate(&arena, 5 << 20);
+  CHECK(large && large[(5 << 20) - 1] == 0);
+  CHECK(strcmp(tn_arena_text(&arena, "abc", 2), "ab") == 0);
+  CHECK(tn_arena_allocate(&arena, SIZE_MAX) == NULL && tn_arena_array(&arena, SIZE_MAX / 2, 3) == NULL);
+  tn_memory_fail_after(1, false);
+  CHECK(tn_arena_allocate(&arena, 8 << 20) == NULL);
+  tn_memory_fail_after(0, false);
+  tn_arena_clear(&arena);
+  CHECK(arena.blocks == NULL);
+  tn_arena_clear(&arena);
+}
+
+/* ---- scratch ---------------------------------------------------------------------------------------------------- */
+
+TEST("scratch is a stack: what is above a mark goes, what is below stays") {
+  tn_scratch_mark_t outer = tn_scratch_mark();
+  char *a = tn_scratch(100);
+  memset(a, 1, 100);
+  tn_scratch_mark_t inner = tn_scratch_mark();
+  char *b = tn_scratch(1 << 20), *c = tn_scratch(1 << 20); /* more than a block */
+  CHECK(b && c && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
+  memset(b, 2, 1 << 20), memset(c, 3, 1 << 20);
+  CHECK(b[(1 << 20) - 1] == 2);
+  tn_scratch_reset(inner);
+  for (int i = 0; i < 100; i++) CHECK(a[i] == 1);
+  char *d = tn_scratch(64);
+  CHECK(d >= a + 100 && d < a + 300); /* right behind it again */
+  tn_scratch_reset(outer);
+  CHECK(tn_scratch(SIZE_MAX) == NULL);
+}
+
+TEST("steady use of scratch allocates nothing") {
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tn_scratch(1000);
+  tn_scratch_reset(mark);
+  tn_memory_fail_after(1, true);
+  for (int i = 0; i < 100; i++) {
+    CHECK(tn_scratch(100000) && tn_scratch(100000));
+    tn_scratch_reset(mark);
+  }
+  CHECK(tn_scratch(1 << 20) == NULL); /* that would need a block */
+  tn_memory_fail_after(0, false);
+  tn_scratch_reset(mark);
+}
+
+static void use_scratch(void *pointer) {
+  char **out = pointer;
+  memset(*out = tn_scratch(4096), 5, 4096);
+}
+
+TEST("each thread has its own scratch, which goes with it") {
+  char *mine = tn_scratch(64), *theirs = NULL;
+  tn_spawned_t thread;
+  CHECK(tn_spawn(&thread, use_scratch, &theirs));
+  tn_join(&thread);
+  CHECK(theirs && theirs != mine);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------ */
+
+TEST("a text grows as it is added to, and is taken once") {
+  tn_text_t text = {0};
+  CHECK(strcmp(tn_text_get(&text), "") == 0);
+  for (int i = 0; i < 1000; i++) tn_text_add(&text, "%d,", i);
+  tn_text_bytes(&text, "\0x", 2);
+  CHECK(text.size == 3892 && strncmp(text.data, "0,1,2,", 6) == 0 && text.data[3890] == 0 && text.data[3891] == 'x');
+  char *taken = tn_text_take(&text);
+  CHECK(taken && strncmp(taken + 3878, "997,998,999,", 12) == 0 && text.data == NULL && text.size == 0);
+  tn_release_memory(taken);
+  taken = tn_text_take(&text);
+  CHECK(taken && *taken == 0);
+  tn_release_memory(taken);
+}
+
+TEST("a text that could not grow says so when it is taken") {
+  tn_text_t text = {0};
+  tn_text_add(&text, "short");
+  tn_memory_fail_after(1, false);
+  tn_text_add(&text, "%200s", "long");
+  tn_memory_fail_after(0, false);
+  tn_text_add(&text, "more");
+  CHECK(text.failed && tn_text_take(&text) == NULL && !text.failed);
+  CHECK_TEXT(tn_error(), "out of memory: a text");
+  tn_text_add(&text, "gone");
+  tn_text_clear(&text);
+  CHECK(text.data == NULL);
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------------- */
+
+TEST("a message may be made of the one before, and gets a prefix") {
+  CHECK(tn_fail(TENON_INVALID, "first %d", 1) == TENON_INVALID);
+  CHECK(tn_fail(TENON_RANGE, "second, after %s", tn_error()) == TENON_RANGE);
+  CHECK(strcmp(tn_error(), "second, after first 1") == 0);
+  CHECK(tn_prefix(TENON_MEMORY, "node '%s': ", "x") == TENON_MEMORY);
+  CHECK(strcmp(tn_error(), "node 'x': second, after first 1") == 0);
+}
+
+TEST("a message without memory is cut to what fits") {
+  char longer[1000];
+  memset(longer, 'a', sizeof longer);
+  longer[sizeof longer - 1] = 0;
+  tn_memory_fail_after(1, true);
+  tn_fail(TENON_MEMORY, "short");
+  CHECK(strcmp(tn_error(), "short") == 0);
+  tn_fail(TENON_MEMORY, "%s", longer);
+  CHECK(strlen(tn_error()) > 100 && strlen(tn_error()) < sizeof longer);
+  tn_prefix(TENON_MEMORY, "x: ");
+  CHECK(strncmp(tn_error(), "x: aaa", 6) == 0);
+  tn_memory_fail_after(0, false);
+  tn_fail(TENON_INVALID, "well again");
+  CHECK(strcmp(tn_error(), "well again") == 0);
+  tn_thread_drop();
+  CHECK(strcmp(tn_error(), "") == 0);
+}
+
+static void fail_there(void *pointer) {
+  int *ok = pointer;
+  *ok = strcmp(tn_error(), "") == 0;
+  tn_fail(TENON_INVALID, "theirs");
+}
+
+TEST("messages belong to threads") {
+  int ok = 0;
+  tn_spawned_t thread;
+  tn_fail(TENON_INVALID, "mine");
+  CHECK(tn_spawn(&thread, fail_there, &ok));
+  tn_join(&thread);
+  CHECK(ok && strcmp(tn_error(), "mine") == 0);
+}
+
+TEST("every status has a name") {
+  for (int i = TENON_OK; i <= TENON_UNAVAILABLE; i++) CHECK(strcmp(tn_status_name(i), "unknown status") != 0);
+  CHECK(strcmp(tn_status_name(TENON_OK), "ok") == 0 && strcmp(tn_status_name(TENON_UNAVAILABLE), "unavailable") == 0);
+  CHECK(strcmp(tn_status_name(99), "unknown status") == 0 && strcmp(tn_status_name(-1), "unknown status") == 0);
+}
+
+TEST("nothing is left behind") { tn_thread_drop(); }

@@ -1,0 +1,271 @@
+/* Tensors: making, borrowing, views, lists, strings, references, and DLPack both ways. */
+#include "core/tensor.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/thread.h"
+#include "check.h"
+#include "core/dlpack.h"
+#include "tensors.h"
+
+static int released;
+static void count_release(void *context) { released += *(int *)context; }
+
+/* ---- making ----------------------------------------------------------------------------------------------------- */
+
+TEST("a tensor that is made is dense, aligned and empty of texts") {
+  int64_t shape[3] = {2, 3, 4};
+  tenon_tensor_t *t = NULL, *s = NULL;
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 3, shape, &t), TENON_OK);
+  CHECK(t->strides[0] == 12 && t->strides[1] == 4 && t->strides[2] == 1 && (uintptr_t)t->data % 64 == 0);
+  CHECK(t->device.type == 1 && t->byte_offset == 0 && t->detail == NULL && !(t->keys & TN_KEY_STRIDED));
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_STRING), 1, shape, &s), TENON_OK);
+  CHECK(((tenon_string_t *)s->data)[1].size == 0);
+  tenon_tensor_release(t), tenon_tensor_release(s), tenon_tensor_release(NULL);
+  tenon_tensor_retain(NULL);
+}
+
+TEST("shapes that cannot be are refused: negative, too large, too many axes, no dtype") {
+  static const int64_t negative[2] = {2, -1}, large[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, wide[1] = {(int64_t)1 << 61};
+  static const int64_t empty[3] = {(int64_t)1 << 40, 0, (int64_t)1 << 40};
+  tenon_tensor_t *t = NULL;
+  tenon_dtype_t odd = {2, 24, 1}, lanes = {2, 32, 4};
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, negative, &t), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "shape [2, -1] of f32: extents must not be negative");
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, large, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F64), 1, wide, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), -1, wide, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 65, wide, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_create(odd, 1, wide, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_create(lanes, 0, NULL, &t), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "dtype (code 2, bits 32, lanes 4) is not one of contract 1");
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_LIST), 1, wide, &t), TENON_INVALID);
+  CHECK(t == NULL);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 3, empty, &t), TENON_OK); /* no elements at all */
+  CHECK(tenon_count(t) == 0);
+  tenon_tensor_release(t);
+}
+
+TEST("borrowed memory is given back once, by the last reference, and never when borrowing fails") {
+  int64_t shape[1] = {2}, none[1] = {0};
+  float data[2] = {1, 2};
+  int one = 1;
+  tenon_tensor_t *t = NULL, *view = NULL;
+  released = 0;
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t), TENON_OK);
+  CHECK(t->data == data);
+  CHECK_STATUS(tn_tensor_view_of(t, t->dtype, 4, 0, NULL, NULL, &view), TENON_OK);
+  tenon_tensor_retain(t), tenon_tensor_release(t), tenon_tensor_release(t);
+  CHECK(released == 0);
+  CHECK_TENSOR(view, "f32[] 2");
+  tenon_tensor_release(view);
+  CHECK(released == 1);
+  CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "a tensor of 2 elements over no memory");
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_LIST), 1, shape, NULL, count_release, &one, &t), TENON_INVALID);
+  for (int64_t n = 1; n <= 2; n++) {
+    tn_memory_fail_after(n, false);
+    CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t), TENON_MEMORY);
+    tn_memory_fail_after(n, false);
+    CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, count_release, &one, &t), TENON_MEMORY);
+    tn_memory_fail_after(0, false);
+  }
+  CHECK(released == 1);
+  CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, count_release, &one, &t), TENON_OK);
+  tenon_tensor_release(t);
+  CHECK(released == 2);
+  CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, NULL, NULL, &t), TENON_OK);
+  tenon_tensor_release(t);
+}
+
+TEST("strides decide whether a tensor is row-major or packed") {
+  static const struct {
+    int64_t shape[3], strides[3];
+    bool strided, packed;
+  } cases[] = {
+      {{2, 3, 4}, {12, 4, 1}, false, true}, {{2, 3, 4}, {1, 2, 6}, true, true},   {{2, 3, 4}, {24, 4, 1}, true, false},
+      {{2, 1, 4}, {4, 99, 1}, false, true}, {{1, 1, 1}, {7, -7, 0}, false, true}, {{2, 0, 4}, {5, 5, 5}, false, true},
+      {{2, 3, 4}, {0, 4, 1}, true, false},  {{2, 3, 4}, {12, 4, -1}, true, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tenon_tensor_t view;
+    int64_t shape[3], strides[3];
+    float data[100];
+    memcpy(shape, cases[i].shape, sizeof shape), memcpy(strides, cases[i].strides, sizeof strides);
+    CHECK_STATUS(tenon_tensor_view(&view, data, tenon_dtype(TENON_F32), 3, shape, strides, NULL), TENON_OK);
+    CHECK(!(view.keys & TN_KEY_STRIDED) == !cases[i].strided && tn_is_packed(&view) == cases[i].packed);
+  }
+  tenon_tensor_t view;
+  int64_t shape[1] = {1};
+  CHECK_STATUS(tenon_tensor_view(&view, NULL, tenon_dtype(TENON_F32), 1, shape, NULL, NULL), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "a dense view needs room for its strides");
+}
+
+TEST("a list keeps its items, and refuses what cannot be kept") {
+  tenon_tensor_t *items[2] = {tensor_of("f32[1] 1"), tensor_of("i64[2] 1 2")}, *list = NULL, view, *bad[2] = {items[0], &view};
+  CHECK_STATUS(tenon_tensor_list(items, 2, &list), TENON_OK);
+  tenon_tensor_release(items[0]), tenon_tensor_release(items[1]);
+  CHECK_TENSOR(list, "{f32[1] 1; i64[2] 1 2}");
+  CHECK_STATUS(tenon_tensor_view(&view, NULL, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
+  bad[0] = tenon_item(list, 0);
+  tenon_tensor_t *other = NULL;
+  CHECK_STATUS(tenon_tensor_list(bad, 2, &other), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "item 1 of the list is a view on a caller's stack");
+  bad[1] = NULL;
+  CHECK_STATUS(tenon_tensor_list(bad, 2, &other), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_list(bad, -1, &other), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_list(NULL, 0, &other), TENON_OK);
+  tenon_tensor_release(list), tenon_tensor_release(other);
+}
+
+TEST("texts of a string tensor are set one by one, old ones go") {
+  int64_t shape[2] = {2, 2};
+  tenon_tensor_t *t = NULL, *f = tensor_of("f32[1] 1");
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_STRING), 2, shape, &t), TENON_OK);
+  for (int i = 0; i < 10; i++) CHECK_STATUS(tenon_tensor_set_string(t, i % 4, "a\0b", 3), TENON_OK);
+  CHECK(((tenon_string_t *)t->data)[3].size == 3 && memcmp(((tenon_string_t *)t->data)[3].data, "a\0b", 4) == 0);
+  CHECK_STATUS(tenon_tensor_set_string(t, 4, "x", 1), TENON_RANGE);
+  CHECK_STATUS(tenon_tensor_set_string(t, -1, "x", 1), TENON_RANGE);
+  CHECK_STATUS(tenon_tensor_set_string(f, 0, "x", 1), TENON_INVALID);
+  tn_memory_fail_after(1, false);
+  CHECK_STATUS(tenon_tensor_set_string(t, 0, "x", 1), TENON_MEMORY);
+  tn_memory_fail_after(0, false);
+  CHECK(((tenon_string_t *)t->data)[0].size == 3);
+  tenon_tensor_release(t), tenon_tensor_release(f);
+}
+
+TEST("dtypes are read by name and have names") {
+  tenon_dtype_t d;
+  CHECK_STATUS(tenon_dtype_parse("bf16", &d), TENON_OK);
+  CHECK(tenon_dtype_id(d) == TENON_BF16 && strcmp(tenon_dtype_name(d), "bf16") == 0);
+  CHECK_STATUS(tenon_dtype_parse("float32", &d), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "'float32' is no dtype");
+}
+
+/* ---- DLPack ----------------------------------------------------------------------------------------------------- */
+
+static int deleted;
+static void delete_versioned(struct DLManagedTensorVersioned *self) { deleted++, free(self); }
+static void delete_legacy(struct DLManagedTensor *self) { deleted++, free(self); }
+
+static struct DLManagedTensorVersioned *versioned(tn_dl_tensor_t dl) {
+  struct DLManagedTensorVersioned *m = calloc(1, sizeof *m);
+  *m = (struct DLManagedTensorVersioned){{1, 1}, NULL, delete_versioned, 0, dl};
+  return m;
+}
+
+TEST("a DLPack tensor comes in without a copy, and is deleted once, with the last reference") {
+  float data[8] = {0, 0, 1, 2, 3, 4, 5, 6};
+  int64_t shape[2] = {2, 3}, strides[2] = {1, 2};
+  tn_dl_tensor_t dl = {data, {1, 0}, 2, tenon_dtype(TENON_F32), shape, strides, 8};
+  tenon_tensor_t *t = NULL;
+  deleted = 0;
+  CHECK_STATUS(tenon_tensor_from_dlpack(versioned(dl), &t), TENON_OK);
+  CHECK(t->data == data + 2 && t->byte_offset == 0 && t->keys & TN_KEY_STRIDED);
+  CHECK_TENSOR(t, "f32[2,3] 1 3 5 2 4 6");
+  tenon_tensor_retain(t), tenon_tensor_release(t);
+  CHECK(deleted == 0);
+  tenon_tensor_release(t);
+  CHECK(deleted == 1);
+  struct DLManagedTensor *legacy = calloc(1, sizeof *legacy);
+  dl.strides = NULL;
+  *legacy = (struct DLManagedTensor){dl, NULL, delete_legacy};
+  CHECK_STATUS(tenon_tensor_from_dlpack_legacy(legacy, &t), TENON_OK);
+  CHECK_TENSOR(t, "f32[2,3] 1 2 3 4 5 6");
+  tenon_tensor_release(t);
+  CHECK(deleted == 2);
+  dl.ndim = 0, dl.shape = NULL;
+  struct DLManagedTensorVersioned *no_deleter = versioned(dl);
+  no_deleter->deleter = NULL;
+  CHECK_STATUS(tenon_tensor_from_dlpack(no_deleter, &t), TENON_OK);
+  CHECK_TENSOR(t, "f32[] 1");
+  tenon_tensor_release(t), free(no_deleter);
+}
+
+TEST("an empty DLPack tensor may have no memory, another one may not") {
+  int64_t shape[2] = {0, 3}, full[1] = {2};
+  tenon_tensor_t *t = NULL;
+  deleted = 0;
+  CHECK_STATUS(tenon_tensor_from_dlpack(versioned((tn_dl_tensor_t){NULL, {1, 0}, 2, tenon_dtype(TENON_I8), shape, NULL, 0}), &t), TENON_OK);
+  CHECK(t->data != NULL);
+  CHECK_TENSOR(t, "i8[0,3]");
+  tenon_tensor_release(t);
+  CHECK(deleted == 1);
+  struct DLManagedTensorVersioned *bad = versioned((tn_dl_tensor_t){NULL, {1, 0}, 1, tenon_dtype(TENON_I8), full, NULL, 0});
+  CHECK_STATUS(tenon_tensor_from_dlpack(bad, &t), TENON_INVALID);
+  CHECK(deleted == 1); /* it stays the caller's */
+  free(bad);
+}
+
+TEST("DLPack tensors that cannot be are refused, and stay the caller's") {
+  int8_t data[4] = {0};
+  int64_t shape[1] = {4}, negative[1] = {-4};
+  const tn_dl_tensor_t good = {data, {1, 0}, 1, tenon_dtype(TENON_I8), shape, NULL, 0};
+  tn_dl_tensor_t bad[7];
+  for (int i = 0; i < 7; i++) bad[i] = good;
+  bad[0].device.type = 2, bad[1].dtype.lanes = 4, bad[2].dtype.code = 99, bad[3].ndim = 65, bad[4].shape = NULL;
+  bad[5].shape = negative, bad[6].dtype = tenon_dtype(TENON_STRING);
+  deleted = 0;
+  for (int i = 0; i < 7; i++) {
+    struct DLManagedTensorVersioned *m = versioned(bad[i]);
+    tenon_tensor_t *t = NULL;
+    CHECK_STATUS(tenon_tensor_from_dlpack(m, &t), i == 0 ? TENON_UNIMPLEMENTED : TENON_INVALID);
+    CHECK(t == NULL);
+    free(m);
+  }
+  struct DLManagedTensorVersioned *newer = versioned(good);
+  tenon_tensor_t *t = NULL;
+  newer->version.major = 2;
+  CHECK_STATUS(tenon_tensor_from_dlpack(newer, &t), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "DLPack version 2.1: expected 1.x");
+  newer->version.major = 1;
+  for (int64_t n = 1; n <= 2; n++) {
+    tn_memory_fail_after(n, false);
+    CHECK_STATUS(tenon_tensor_from_dlpack(newer, &t), TENON_MEMORY);
+    tn_memory_fail_after(0, false);
+  }
+  CHECK(deleted == 0);
+  free(newer);
+}
+
+TEST("a tensor goes out without a copy, and lives until its consumer deletes it") {
+  tenon_tensor_t *t = tensor_strided("f32[2,3] 1 2 3 4 5 6"), *back = NULL;
+  struct DLManagedTensorVersioned *out = NULL;
+  struct DLManagedTensor *legacy = NULL;
+  CHECK_STATUS(tenon_tensor_to_dlpack(t, &out), TENON_OK);
+  CHECK_STATUS(tenon_tensor_to_dlpack_legacy(t, &legacy), TENON_OK);
+  CHECK(out->version.major == 1 && out->flags == 0 && out->dl_tensor.data == t->data && out->dl_tensor.device.type == 1);
+  CHECK(out->dl_tensor.ndim == 2 && out->dl_tensor.strides[0] == 1 && out->dl_tensor.strides[1] == 2);
+  void *data = t->data;
+  tenon_tensor_release(t);
+  CHECK_STATUS(tenon_tensor_from_dlpack(out, &back), TENON_OK); /* there and back */
+  CHECK(back->data == data);
+  CHECK_TENSOR(back, "f32[2,3] 1 2 3 4 5 6");
+  tenon_tensor_release(back);
+  CHECK(((float *)legacy->dl_tensor.data)[1] == 4);
+  legacy->deleter(legacy);
+}
+
+TEST("what has no memory of its own to keep cannot leave by DLPack") {
+  tenon_tensor_t *s = tensor_of("string[1] a"), *list = tensor_of("{f32[1] 1}"), view;
+  struct DLManagedTensorVersioned *out = NULL;
+  struct DLManagedTensor *legacy = NULL;
+  float x = 1;
+  CHECK_STATUS(tenon_tensor_to_dlpack(s, &out), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "a tensor of dtype string cannot leave by DLPack");
+  CHECK_STATUS(tenon_tensor_to_dlpack_legacy(list, &legacy), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_view(&view, &x, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
+  CHECK_STATUS(tenon_tensor_to_dlpack(&view, &out), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "a view on the caller's stack cannot leave");
+  CHECK(out == NULL && legacy == NULL);
+  tenon_tensor_t *t = tensor_of("f32[0]");
+  tn_memory_fail_after(1, false);
+  CHECK_STATUS(tenon_tensor_to_dlpack(t, &out), TENON_MEMORY);
+  tn_memory_fail_after(0, false);
+  CHECK_STATUS(tenon_tensor_to_dlpack(t, &out), TENON_OK);
+  out->deleter(out);
+  tenon_tensor_release(s), tenon_tensor_release(list), tenon_tensor_release(t);
+}
+
+TEST("nothing is left behind") { tn_thread_drop(); }

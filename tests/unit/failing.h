@@ -1,0 +1,32 @@
+/* Makes the n-th allocation of something fail, for every n until it succeeds.  What is tried must report TENON_MEMORY (or get
+ * along without), leave nothing behind, and work the next time.  Include after operators.h. */
+#ifndef TENON_TESTS_FAILING_H
+#define TENON_TESTS_FAILING_H
+
+#include "base/memory.h"
+#include "base/thread.h"
+
+typedef tenon_status_t (*failing_fn)(void *context); /* frees what it made, also when it fails */
+
+static inline void fail_each(const char *what, failing_fn attempt, void *context, int64_t step) {
+  for (int sticky = 0; sticky < 2; sticky++)
+    for (int64_t n = 1;; n += step) {
+      tn_thread_drop(); /* scratch memory is allocated anew */
+      tn_memory_fail_after(n, sticky);
+      tenon_status_t status = attempt(context);
+      int64_t count = tn_memory_count();
+      tn_memory_fail_after(0, false);
+      if (status != TENON_OK && status != TENON_MEMORY) {
+        char text[600];
+        snprintf(text, sizeof text, "%s: allocation %lld failed: status %d: %s", what, (long long)n, (int)status, tenon_error());
+        check_report(0, __FILE__, __LINE__, text, NULL);
+      }
+      if (status == TENON_MEMORY && *tenon_error()) CHECK_TEXT(tenon_error(), "memory"); /* none after a shutdown */
+      if (status == TENON_OK && count < n) break; /* it did not get that far */
+      if (!CHECK(n < 1000000)) break;
+    }
+  int status = attempt(context);
+  check_status(status, TENON_OK, CHECK_MESSAGE(), __FILE__, __LINE__, what);
+}
+
+#endif
