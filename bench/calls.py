@@ -58,6 +58,7 @@ def main():
     parser.add_argument("--no-instructions", action="store_true", help="do not count instructions")
     options = parser.parse_args()
     program = report.compile_c("calls.c", *report.LINK_TENON)
+    report.warn_when_busy()
     figures = {"nanoseconds": {}, "threads": {}, "register_nanoseconds": {}}
     for ops in OPS:
         report.progress(f"calls: {ops} operators")

@@ -42,7 +42,15 @@ def machine():
         "cache": info.get("cache size", ""),
         "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
         "system": f"{platform.system()} {platform.machine()}",
+        "load": round(os.getloadavg()[0], 2),
+        "settings": {key: value for key, value in os.environ.items() if key.startswith(("OMP_", "GOMP_", "TENON_")) and key != "TENON_BUILD"},
     }
+
+
+def warn_when_busy():
+    """Two threads on a machine whose processors do other work wait for each other more than they compute."""
+    if os.getloadavg()[0] > 0.5:
+        progress(f"this machine is busy (load {os.getloadavg()[0]:.1f}): figures, above all of several threads, say little")
 
 
 def versions(*packages):

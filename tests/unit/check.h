@@ -16,7 +16,7 @@ typedef struct check_test_t {
 
 static check_test_t *check_first, **check_last = &check_first;
 static _Atomic int check_failures;       /* threads of a test check too */
-static _Thread_local int check_found;
+static _Thread_local __attribute__((unused)) int check_found;
 static const char *check_skipped;
 
 static inline int check_report(int ok, const char *file, int line, const char *what, const char *found) {
@@ -67,12 +67,19 @@ static inline int check_text(const char *actual, const char *part, const char *f
 int main(void) {
   int passed = 0, failed = 0, skipped = 0;
   for (check_test_t *test = check_first; test; test = test->next) {
-    check_failures = 0, check_skipped = NULL;
+    check_failures = 0;
+    check_skipped = NULL;
     test->run();
-    if (check_failures) fprintf(stderr, "FAILED: %s\n", test->sentence);
-    if (!check_failures && check_skipped) printf("skipped: %s: %s\n", test->sentence, check_skipped);
-    failed += check_failures != 0, skipped += !check_failures && check_skipped,
-        passed += !check_failures && !check_skipped;
+    int failures = check_failures;
+    if (failures) {
+      failed++;
+      fprintf(stderr, "FAILED: %s\n", test->sentence);
+    } else if (check_skipped) {
+      skipped++;
+      printf("skipped: %s: %s\n", test->sentence, check_skipped);
+    } else {
+      passed++;
+    }
   }
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed != 0;

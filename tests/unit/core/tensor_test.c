@@ -28,7 +28,7 @@ TEST("a tensor that is made is dense, aligned and empty of texts") {
 
 TEST("shapes that cannot be are refused: negative, too large, too many axes, no dtype") {
   static const int64_t negative[2] = {2, -1}, large[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, wide[1] = {(int64_t)1 << 61};
-  static const int64_t empty[3] = {(int64_t)1 << 40, 0, (int64_t)1 << 40};
+  static const int64_t empty[3] = {(int64_t)1 << 20, 0, (int64_t)1 << 20}, huge[3] = {(int64_t)1 << 40, 0, (int64_t)1 << 40};
   tenon_tensor_t *t = NULL;
   tenon_dtype_t odd = {2, 24, 1}, lanes = {2, 32, 4};
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, negative, &t), TENON_INVALID);
@@ -41,6 +41,7 @@ TEST("shapes that cannot be are refused: negative, too large, too many axes, no 
   CHECK_STATUS(tenon_tensor_create(lanes, 0, NULL, &t), TENON_INVALID);
   CHECK_TEXT(tn_error(), "dtype (code 2, bits 32, lanes 4) is not one of contract 1");
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_LIST), 1, wide, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 3, huge, &t), TENON_INVALID); /* though nothing is in it */
   CHECK(t == NULL);
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 3, empty, &t), TENON_OK); /* no elements at all */
   CHECK(tenon_count(t) == 0);
