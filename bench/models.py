@@ -215,9 +215,7 @@ def main():
         print(json.dumps(measure(options.one, int(options.threads), options.seconds)))
         return 0
     counts, paths = [int(count) for count in options.threads.split(",")], paths_of(options.names, options.light)
-    report.warn_when_busy()
     figures, bad = {name: {} for name in paths}, []
-    report.warn_when_busy()
     for threads in counts:
         for name, path in paths.items():
             report.progress(f"models: {name}, {threads} threads")

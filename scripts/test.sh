@@ -7,10 +7,10 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build
-suites=(layers header unit install command examples search onnx models sanitize)
+suites=(layers header unit install command errors examples search onnx models sanitize)
 declare -A about=(
   [layers]="includes never climb" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests"
-  [install]="make install, CMake package, pkg-config" [command]="the tenon command" [examples]="the examples"
+  [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime"
   [sanitize]="a share of the tests under sanitizers")
 
@@ -22,6 +22,7 @@ run_unit() {
 }
 run_install() { tests/acceptance/install_test.sh "$build"; }
 run_command() { "$python" tests/acceptance/command_test.py; }
+run_errors() { "$python" tests/acceptance/errors_test.py; }
 run_examples() { "$python" tests/acceptance/examples_test.py; }
 run_search() {
   scripts/run.sh "$build" -q "May I sell copies?" >"$logs/run.log" 2>&1 || { tail -20 "$logs/run.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }

@@ -1,5 +1,5 @@
-/* The memory plan: offsets for blocks with lifetimes, largest first, each in the smallest gap among those alive at the same
- * time.  Called by plan.c.  Invariant: no two blocks that live at the same time overlap; verified in debug builds. */
+/* The memory plan: offsets for blocks with lifetimes, each in the smallest gap among those alive at the same time, the
+ * largest first, or those first that are large for long; the smaller of the two arenas is taken.  Called by plan.c.  Invariant: no two blocks that live at the same time overlap; verified in debug builds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,18 +51,12 @@ static uint64_t lower_bound(const tn_lifetime_t *lifetimes, size_t count) { /* m
   return most;
 }
 
-tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *out_size, uint64_t *out_bound) {
-  order_t *order = tn_allocate((count + 1) * sizeof *order);
-  const tn_lifetime_t **placed = tn_allocate((count + 1) * sizeof *placed);
-  if (!order || !placed) {
-    tn_release_memory(order);
-    tn_release_memory((void *)placed);
-    return tn_no_memory("a memory plan", count * sizeof *order);
-  }
+/* One plan; returns the arena's size. */
+static uint64_t place(tn_lifetime_t *lifetimes, size_t count, int by_area, order_t *order, const tn_lifetime_t **placed) {
   uint64_t size = 0;
   for (size_t i = 0; i < count; i++) {
-    lifetimes[i].size = (lifetimes[i].size + TN_ALIGNMENT - 1) & ~(uint64_t)(TN_ALIGNMENT - 1);
-    order[i] = (order_t){lifetimes[i].size, lifetimes[i].first, (int32_t)i};
+    uint64_t long_for = by_area ? (uint64_t)((int64_t)lifetimes[i].last - lifetimes[i].first) + 1 : 1;
+    order[i] = (order_t){lifetimes[i].size / 64 * (long_for < 65536 ? long_for : 65536), lifetimes[i].first, (int32_t)i};
   }
   qsort(order, count, sizeof *order, larger_first);
   for (size_t i = 0; i < count; i++) {
@@ -75,7 +69,34 @@ tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *
       placed[k] = placed[k - 1], placed[k - 1] = swap;
     }
   }
-  *out_size = size;
+  return size;
+}
+
+tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *out_size, uint64_t *out_bound) {
+  order_t *order = tn_allocate((count + 1) * sizeof *order);
+  const tn_lifetime_t **placed = tn_allocate((count + 1) * sizeof *placed);
+  if (!order || !placed) {
+    tn_release_memory(order);
+    tn_release_memory((void *)placed);
+    return tn_no_memory("a memory plan", count * sizeof *order);
+  }
+  uint64_t *best = tn_allocate((count + 1) * sizeof *best);
+  if (!best) {
+    tn_release_memory(order);
+    tn_release_memory((void *)placed);
+    return tn_no_memory("a memory plan", count * sizeof *best);
+  }
+  *out_size = UINT64_MAX;
+  for (int32_t i = 0; i < (int32_t)count; i++)
+    lifetimes[i].size = (lifetimes[i].size + TN_ALIGNMENT - 1) & ~(uint64_t)(TN_ALIGNMENT - 1);
+  for (int by_area = 0; by_area < 2; by_area++) {
+    uint64_t size = place(lifetimes, count, by_area, order, placed);
+    if (size >= *out_size) continue;
+    *out_size = size;
+    for (size_t i = 0; i < count; i++) best[i] = lifetimes[i].offset;
+  }
+  for (size_t i = 0; i < count; i++) lifetimes[i].offset = best[i];
+  tn_release_memory(best);
   *out_bound = lower_bound(lifetimes, count);
   tn_release_memory(order);
   tn_release_memory((void *)placed);
