@@ -44,7 +44,10 @@ typedef struct cell_t {
 } cell_t;
 
 /* gates: the inputs' products; products: the state's; both without bias.  part: see recurrent.c.  c NULL: no lstm. */
-void core_cell_f32(const cell_t *cell, int part, float *gates, const float *products, float *h, float *c);
-void core_cell_f64(const cell_t *cell, int part, double *gates, const double *products, double *h, double *c);
+typedef struct cells_t { /* of one instruction set, in simd/cell.c */
+  void (*f32)(const cell_t *cell, int part, float *gates, const float *products, float *h, float *c);
+  void (*f64)(const cell_t *cell, int part, double *gates, const double *products, double *h, double *c);
+} cells_t;
+extern const cells_t core_cells, core_cells_avx2, core_cells_avx512;
 
 #endif

@@ -1,4 +1,4 @@
-/* The cells for one dtype: included by cell.c with T (the element) and NAME(x) defined. */
+/* The cells for one dtype: included by simd/cell.c with T (the element) and NAME(x) defined. */
 
 #define FUNCTION_CASE(name, parameters, a, b, value)                                                                   \
   case CELL_##name:                                                                                                    \
@@ -80,7 +80,7 @@ static void NAME(gru)(const cell_t *cell, int part, T *gates, const T *products,
   for (int64_t e = 0; e < n; e++) h[e] = (1 - z[e]) * g[e] + z[e] * h[e];
 }
 
-void NAME(core_cell)(const cell_t *cell, int part, T *gates, const T *products, T *h, T *c) {
+static void NAME(cell)(const cell_t *cell, int part, T *gates, const T *products, T *h, T *c) {
   if (cell->kind == RECURRENT_LSTM) {
     NAME(lstm)(cell, gates, products, h, c);
   } else if (cell->kind == RECURRENT_GRU) {

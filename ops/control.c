@@ -81,7 +81,8 @@ static tenon_status_t if_run(tenon_call_t *call) {
   if (!results) return TENON_MEMORY;
   TENON_TRY(read_scalar(call, call->inputs[0], &condition));
   const tenon_graph_t *graph = call->attrs[condition ? IF_THEN : IF_ELSE].as.graph;
-  TENON_TRY(call->host->evaluate(call, graph, (tenon_tensor_t *const *)call->inputs[1]->data, results));
+  TENON_TRY(call->host->evaluate(call, graph, (uint32_t)call->inputs[1]->shape[0],
+                                  (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count, results));
   return give(call, results);
 }
 
@@ -155,7 +156,8 @@ static tenon_status_t loop_run(tenon_call_t *call) {
     *(int64_t *)inputs[0]->data = round;
     inputs[1] = condition;
     if (state_count) memcpy(inputs + 2, current, (size_t)state_count * sizeof *inputs);
-    TENON_TRY(call->host->evaluate(call, call->attrs[LOOP_BODY].as.graph, inputs, results));
+    TENON_TRY(call->host->evaluate(call, call->attrs[LOOP_BODY].as.graph, (uint32_t)(2 + state_count + captured->shape[0]), inputs,
+                                    (uint32_t)(1 + count), results));
     TENON_TRY(read_scalar(call, condition = results[0], &go_on));
     if (state_count) memcpy(current, results + 1, (size_t)state_count * sizeof *current);
     for (int64_t i = state_count; i < count; i++) TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
@@ -254,7 +256,8 @@ static tenon_status_t scan_run(tenon_call_t *call) {
     if (!results) return TENON_MEMORY;
     if (state_count) memcpy(inputs, current, (size_t)state_count * sizeof *inputs);
     for (int64_t i = 0; i < scan_count; i++) TENON_TRY(scan_slice(call, i, round, length, &inputs[state_count + i]));
-    TENON_TRY(call->host->evaluate(call, call->attrs[SCAN_BODY].as.graph, inputs, results));
+    TENON_TRY(call->host->evaluate(call, call->attrs[SCAN_BODY].as.graph,
+                                    (uint32_t)(state_count + scan_count + captured->shape[0]), inputs, (uint32_t)count, results));
     if (state_count) memcpy(current, results, (size_t)state_count * sizeof *current);
     for (int64_t i = state_count; i < count; i++) TENON_TRY(tensors_add(call, &rounds[i], results[i]));
   }

@@ -2,30 +2,16 @@
  * Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
  * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how many there are. */
 #include "gemm.h"
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
+#include "capability.h"
 
-#if defined(__x86_64__) || defined(_M_X64)
-/* The best that the machine has, or TENON_CPU_CAPABILITY allows; the choice is made once. */
 static const gemms_t *gemms(void) {
-  static _Atomic(const gemms_t *) chosen;
-  const gemms_t *all = atomic_load_explicit(&chosen, memory_order_acquire);
-  if (all) return all;
-  const char *limit = getenv("TENON_CPU_CAPABILITY");
-  int least = limit && !strcmp(limit, "default"), middle = least || (limit && !strcmp(limit, "avx2"));
-  __builtin_cpu_init();
-  int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512cd");
-  all = avx512 && avx2 && !middle ? &core_gemms_avx512 : avx2 && !least ? &core_gemms_avx2 : &core_gemms;
-  atomic_store_explicit(&chosen, all, memory_order_release);
-  return all;
-}
+#if defined(__x86_64__) || defined(_M_X64)
+  static const gemms_t *const all[] = {&core_gemms, &core_gemms_avx2, &core_gemms_avx512};
+  return all[core_capability()];
 #else
-static const gemms_t *gemms(void) { return &core_gemms; }
+  return &core_gemms;
 #endif
+}
 
 tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype) {
   int is_float = dtype.code == (TENON_F32 & 0xff) || dtype.code == (TENON_BF16 & 0xff);

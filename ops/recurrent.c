@@ -4,6 +4,7 @@
  * end. */
 #include "recurrent.h"
 #include "axes.h"
+#include "capability.h"
 #include "cell.h"
 #include "dense.h"
 #include "gemm.h"
@@ -85,6 +86,15 @@ int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
 
+static const cells_t *cells(void) {
+#if defined(__x86_64__) || defined(_M_X64)
+  static const cells_t *const all[] = {&core_cells, &core_cells_avx2, &core_cells_avx512};
+  return all[core_capability()];
+#else
+  return &core_cells;
+#endif
+}
+
 typedef struct step_t {
   layer_t *layer;
   int direction;
@@ -114,11 +124,11 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
     char *products = layer->products + (s->part == 1 ? b * hidden : b * (s->part == 0 ? 2 * hidden : width)) * size;
     char *gates = layer->gates + row * width * size;
     if (layer->dtype.bits == 64)
-      core_cell_f64(&layer->cell, s->part, (double *)(void *)gates, (const double *)(void *)products,
-                    (double *)(void *)h, (double *)(void *)c);
+      cells()->f64(&layer->cell, s->part, (double *)(void *)gates, (const double *)(void *)products,
+                   (double *)(void *)h, (double *)(void *)c);
     else
-      core_cell_f32(&layer->cell, s->part, (float *)(void *)gates, (const float *)(void *)products, (float *)(void *)h,
-                    (float *)(void *)c);
+      cells()->f32(&layer->cell, s->part, (float *)(void *)gates, (const float *)(void *)products, (float *)(void *)h,
+                   (float *)(void *)c);
     if (layer->y && s->part != 0) {
       int64_t at = t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
       memcpy(layer->y + at * size, h, (size_t)(hidden * size));

@@ -306,9 +306,9 @@ struct tenon_host_t {
    * inferred and becomes a temporary. */
   tenon_status_t (*invoke)(tenon_call_t *call, const tenon_op_t *op, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs);
-  /* run.  The same for a graph: all its inputs in order, all its outputs in order. */
-  tenon_status_t (*evaluate)(tenon_call_t *call, const tenon_graph_t *graph, tenon_tensor_t *const *inputs,
-                             tenon_tensor_t **outputs);
+  /* run.  The same for a graph: all its inputs in order, all its outputs in order; other counts than its own fail. */
+  tenon_status_t (*evaluate)(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
+                             tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs);
   /* run, CPU.  Parts of [0, count) of at least `grain`, on the host's threads and this one; returns when all are done,
    * with the first failure.  A part calls only fail, zone and set_string, and throws nothing. */
   tenon_status_t (*parallel)(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part, void *argument);

@@ -146,7 +146,9 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
 }
 
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
-  if (want->plan) return tenon_fail(call, TENON_UNIMPLEMENTED, "oneDNN has no convolution of these extents for the weights that it packed");
+  if (want->plan)
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "oneDNN has no convolution of these extents for the weights that it packed");
   return want->transposed ? core_conv_transpose_run(call) : core_conv_run(call);
 }
 

@@ -122,7 +122,9 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
-  if (want->plan) return tenon_fail(call, TENON_UNIMPLEMENTED, "oneDNN has no product of these extents for the weights that it packed");
+  if (want->plan)
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "oneDNN has no product of these extents for the weights that it packed");
   return want->kind == KIND_GEMM ? core_gemm_run_fast(call) : core_matmul_run_fast(call);
 }
 

@@ -31,7 +31,7 @@ static inline void tn_frame_close(tn_frame_t *frame) {
 tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor);
 
 /* The graph layer's part of the host: set when it starts. */
-extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph, tenon_tensor_t *const *inputs,
-                                     tenon_tensor_t **outputs);
+extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
+                                     tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs);
 
 #endif

@@ -13,7 +13,8 @@
 #include "dispatch/call.h"
 #include "dispatch/profile.h"
 
-tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, tenon_tensor_t *const *, tenon_tensor_t **);
+tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t, tenon_tensor_t *const *, uint32_t,
+                              tenon_tensor_t **);
 
 typedef struct head_t { /* what all structures open with */
   uint32_t size, phase;
@@ -96,8 +97,9 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
   int64_t count = tn_shape_count(ndim, shape);
   uint64_t size = 0;
   if (ndim < 0 || ndim > TENON_RANK_MAX || count < 0 || !tn_dtype_bytes(t->dtype, count, &size))
-    return fail(call, TENON_INVALID, "resize: result %s cannot have %d dimensions %s", call->op->schema.outputs[output].name,
-                (int)ndim, tn_shape_print(ndim < 0 ? 0 : ndim, shape, found, sizeof found));
+    return fail(call, TENON_INVALID, "resize: result %s cannot have %d dimensions %s",
+                call->op->schema.outputs[output].name, (int)ndim,
+                tn_shape_print(ndim < 0 ? 0 : ndim, shape, found, sizeof found));
   bool owned = tn_tensor_is_owned(t);
   int32_t places = owned ? ((tn_tensor_t *)t)->room_ndim : t->ndim;
   if (ndim > places)
@@ -114,8 +116,9 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
     bool fits = ndim == t->ndim;
     for (int32_t i = 0; i < ndim && fits; i++) fits = shape[i] <= t->shape[i];
     if (!fits)
-      return fail(call, TENON_RANGE, "resize: result %s is %s, infer said at most %s", call->op->schema.outputs[output].name,
-                  tn_shape_print(ndim, shape, found, sizeof found), tn_shape_print(t->ndim, t->shape, room, sizeof room));
+      return fail(call, TENON_RANGE, "resize: result %s is %s, infer said at most %s",
+                  call->op->schema.outputs[output].name, tn_shape_print(ndim, shape, found, sizeof found),
+                  tn_shape_print(t->ndim, t->shape, room, sizeof room));
   }
   t->ndim = ndim;
   memmove(t->shape, shape, (size_t)ndim * sizeof *shape);
@@ -131,9 +134,12 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   if (tensor->ndim > slot->room_ndim)
     return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim, (int)tensor->ndim);
   tenon_tensor_t *own = tensor;
-  bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
-  if (shares) tenon_tensor_retain(own);
-  else TN_TRY(tenon_tensor_copy(tensor, &own)); /* nobody knows how long that memory lives */
+  bool shares =
+      tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
+  if (shares)
+    tenon_tensor_retain(own);
+  else
+    TN_TRY(tenon_tensor_copy(tensor, &own)); /* nobody knows how long that memory lives */
   tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
@@ -148,8 +154,8 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
 
 static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   if (t->keys & TN_TENSOR_UNSET) return tn_slot_take(t, tensor);
-  bool lists = tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) &&
-               t->shape[0] == tensor->shape[0];
+  bool lists =
+      tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) && t->shape[0] == tensor->shape[0];
   if (!lists) return tn_tensor_copy_into(tensor, t);
   for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(assign_one(tenon_item(t, i), tenon_item(tensor, i)));
   return TENON_OK;
@@ -188,10 +194,10 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
   return status == TENON_OK ? status : tn_prefix(status, "%s: ", call->op->name);
 }
 
-static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, tenon_tensor_t *const *inputs,
-                               tenon_tensor_t **outputs) {
+static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
+                               tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs) {
   if (!tn_evaluate || !graph) return fail(call, TENON_UNIMPLEMENTED, "evaluate: no graph");
-  return tn_evaluate(call, graph, inputs, outputs);
+  return tn_evaluate(call, graph, input_count, inputs, output_count, outputs);
 }
 
 typedef struct parts_t {
@@ -214,8 +220,10 @@ static void zone(const void *context, const char *name) {
   (void)context;
   tenon_profile_t *profile = tn_thread()->profile;
   if (!profile) return;
-  if (name) tn_profile_open(profile, name, "");
-  else tn_profile_close(profile);
+  if (name)
+    tn_profile_open(profile, name, "");
+  else
+    tn_profile_close(profile);
 }
 
 static void *native(const void *context, const char *name) {
@@ -223,5 +231,6 @@ static void *native(const void *context, const char *name) {
   return NULL; /* the CPU has no native objects */
 }
 
-const tenon_host_t tn_host = {sizeof(tenon_host_t), TENON_ABI, fail,   tn_dim,   tn_list, allocate, temporary, view,
-                              resize,               assign,    set_string, invoke, evaluate, parallel, zone,    native};
+const tenon_host_t tn_host = {
+    sizeof(tenon_host_t), TENON_ABI, fail,     tn_dim,   tn_list, allocate, temporary, view, resize, assign,
+    set_string,           invoke,    evaluate, parallel, zone,    native};

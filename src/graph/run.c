@@ -1,5 +1,6 @@
-/* Running: inputs are checked and bound, stages are planned or found fitting, actions run, outputs are handed over.  Called by
- * applications, and by kernels through evaluate.  Invariant: a failed run leaves no plan that could be wrong. */
+/* Running: inputs are checked and bound, stages are planned or found fitting, actions run, outputs are handed over.
+ * Called by applications, and by kernels through evaluate.  Invariant: a failed run leaves no plan that could be wrong.
+ */
 #include "graph/run.h"
 
 #include <string.h>
@@ -52,7 +53,8 @@ static tenon_status_t check_input(const tenon_executable_t *e, size_t i, const t
   char found[160];
   if (!t) return tn_fail(TENON_INVALID, "input '%s' is missing", edge->name);
   if (edge->dtype.bits && !tn_dtype_same(t->dtype, edge->dtype))
-    return tn_fail(TENON_INVALID, "input '%s': expected dtype %s, found %s", edge->name, tn_dtype_name(edge->dtype), tn_dtype_name(t->dtype));
+    return tn_fail(TENON_INVALID, "input '%s': expected dtype %s, found %s", edge->name, tn_dtype_name(edge->dtype),
+                   tn_dtype_name(t->dtype));
   if (edge->ndim >= 0 && t->ndim != edge->ndim)
     return tn_fail(TENON_INVALID, "input '%s': expected %d dimensions, found shape %s", edge->name, (int)edge->ndim,
                    tn_shape_print(t->ndim, t->shape, found, sizeof found));
@@ -75,8 +77,9 @@ static tenon_status_t check_symbols(const tenon_executable_t *e, tenon_tensor_t 
           const tenon_axis_t *other = &g->input_axes[j][k];
           if (other->extent >= 0 || !other->name || strcmp(other->name, name) != 0) continue;
           if (inputs[j]->shape[k] != inputs[i]->shape[d])
-            return tn_fail(TENON_INVALID, "input '%s': axis %d (%s) is %lld, but input '%s' has %lld there", g->edges[g->inputs[i]].name,
-                           (int)d, name, (long long)inputs[i]->shape[d], g->edges[g->inputs[j]].name, (long long)inputs[j]->shape[k]);
+            return tn_fail(TENON_INVALID, "input '%s': axis %d (%s) is %lld, but input '%s' has %lld there",
+                           g->edges[g->inputs[i]].name, (int)d, name, (long long)inputs[i]->shape[d],
+                           g->edges[g->inputs[j]].name, (long long)inputs[j]->shape[k]);
         }
     }
   return TENON_OK;
@@ -102,7 +105,9 @@ static tenon_status_t bind_inputs(tn_run_t *run, tenon_tensor_t *const *inputs) 
     int64_t *shape = view->shape, *strides = view->strides;
     *view = *t;
     view->shape = shape, view->strides = strides, view->keys |= TN_TENSOR_OWNED;
-    if (t->ndim) memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape), memcpy(strides, t->strides, (size_t)t->ndim * sizeof *shape);
+    if (t->ndim)
+      memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape),
+          memcpy(strides, t->strides, (size_t)t->ndim * sizeof *shape);
     place->where = TN_PLACE_INPUT, place->stage = -1;
   }
   return TENON_OK;
@@ -130,11 +135,15 @@ static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **
   tn_tensor_t *t = run->places[edge].tensor;
   for (size_t i = 0; i < g->output_count; i++) {
     if (g->outputs[i] != edge) continue;
-    bool fits = (given >> (i < 63 ? i : 63) & 1) && outputs[i]->ndim == t->view.ndim && !(outputs[i]->keys & (TN_KEY_STRIDED | TN_TENSOR_UNSET)) &&
+    bool fits = (given >> (i < 63 ? i : 63) & 1) && outputs[i]->ndim == t->view.ndim &&
+                !(outputs[i]->keys & (TN_KEY_STRIDED | TN_TENSOR_UNSET)) &&
                 tn_dtype_same(outputs[i]->dtype, t->view.dtype) &&
-                (t->view.ndim == 0 || memcmp(outputs[i]->shape, t->view.shape, (size_t)t->view.ndim * sizeof *t->view.shape) == 0);
-    if (!outputs[i]) TN_TRY(tenon_tensor_create(t->view.dtype, t->view.ndim, t->view.shape, &outputs[i]));
-    else if (!fits) continue;
+                (t->view.ndim == 0 ||
+                 memcmp(outputs[i]->shape, t->view.shape, (size_t)t->view.ndim * sizeof *t->view.shape) == 0);
+    if (!outputs[i])
+      TN_TRY(tenon_tensor_create(t->view.dtype, t->view.ndim, t->view.shape, &outputs[i]));
+    else if (!fits)
+      continue;
     t->view.data = outputs[i]->data;
     return TENON_OK;
   }
@@ -200,7 +209,8 @@ static tenon_status_t check_made(const tn_run_t *run, const tn_stage_t *stage) {
     const tn_place_t *place = &run->places[stage->edges[i]];
     if (!(place->tensor->view.keys & TN_TENSOR_UNSET)) continue;
     const tn_node_t *node = &run->executable->graph->nodes[run->executable->graph->edges[stage->edges[i]].producer];
-    return tn_fail(TENON_INTERNAL, "node '%s' (%s): run did not state the shape of a result", node->name, node->op->name);
+    return tn_fail(TENON_INTERNAL, "node '%s' (%s): run did not state the shape of a result", node->name,
+                   node->op->name);
   }
   return TENON_OK;
 }
@@ -279,26 +289,33 @@ tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor
 
 static tn_mutex_t subgraph_lock = TN_MUTEX_INIT;
 
-static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, tenon_tensor_t *const *inputs,
-                               tenon_tensor_t **outputs) {
+static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
+                               tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs) {
   tenon_graph_t *g = (tenon_graph_t *)(uintptr_t)graph;
   tenon_status_t status = TENON_OK;
+  if (input_count != g->input_count || output_count != g->output_count)
+    return tn_fail(TENON_INVALID, "%s: its graph has %zu inputs and %zu outputs, but %u and %u were given",
+                   call->op->name, g->input_count, g->output_count, input_count, output_count);
   tn_mutex_lock(&subgraph_lock);
   if (!g->executable) {
     status = tenon_executable_create(graph, NULL, &g->executable);
-    if (status == TENON_OK) __atomic_fetch_sub(&g->references, 1, __ATOMIC_RELAXED); /* its own executable is no holder */
+    if (status == TENON_OK)
+      __atomic_fetch_sub(&g->references, 1, __ATOMIC_RELAXED); /* its own executable is no holder */
   }
   tn_mutex_unlock(&subgraph_lock);
   if (status != TENON_OK) return status;
   size_t count = g->output_count;
+  tn_scratch_mark_t mark = tn_scratch_mark();
   bool *made = tn_scratch(count + 1);
   if (!made) return tn_no_memory("a subgraph", count);
   for (size_t i = 0; i < count; i++) made[i] = outputs[i] == NULL;
-  TN_TRY(tenon_executable_run(g->executable, inputs, outputs, NULL));
-  for (size_t i = 0; i < count; i++) { /* the frame has all of them, or they are gone */
+  status = tenon_executable_run(g->executable, inputs, outputs, NULL);
+  bool has_run = status == TENON_OK;
+  for (size_t i = 0; i < count && has_run; i++) { /* the frame has all of them, or they are gone */
     tenon_status_t kept = made[i] ? tn_frame_keep(tn_frame_of(call), outputs[i]) : TENON_OK;
     if (kept != TENON_OK) status = kept, outputs[i] = NULL;
   }
+  tn_scratch_reset(mark);
   return status;
 }
 
@@ -319,13 +336,15 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
                 stage->arena_bound ? 100.0 * (double)stage->arena_size / (double)stage->arena_bound : 100.0);
     for (size_t i = 0; i < stage->placed_count; i++) {
       const tn_place_t *p = &run->places[stage->edges[i]];
-      const char *name = stage->edges[i] < (int32_t)e->graph->edge_count ? e->graph->edges[stage->edges[i]].name : "(dense copy)";
+      const char *name =
+          stage->edges[i] < (int32_t)e->graph->edge_count ? e->graph->edges[stage->edges[i]].name : "(dense copy)";
       char shape[160];
       tn_text_add(text, "  %-40s %-8s %s%s", name, names[p->where], tn_dtype_name(p->tensor->view.dtype),
                   tn_shape_print(p->tensor->view.ndim, p->tensor->view.shape, shape, sizeof shape));
       if (p->where == TN_PLACE_ARENA)
-        tn_text_add(text, " offset %llu size %llu alive %d..%d", (unsigned long long)p->offset, (unsigned long long)p->size,
-                    (int)p->first, p->last == INT32_MAX ? (int)stage->action_count : (int)p->last);
+        tn_text_add(text, " offset %llu size %llu alive %d..%d", (unsigned long long)p->offset,
+                    (unsigned long long)p->size, (int)p->first,
+                    p->last == INT32_MAX ? (int)stage->action_count : (int)p->last);
       tn_text_add(text, "\n");
     }
   }

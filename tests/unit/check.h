@@ -43,6 +43,7 @@ static inline int check_text(const char *actual, const char *part, const char *f
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
 #define CHECK_STATUS(expression, code) /* the expression is evaluated before its message is read */                    \
   (check_found = (expression), check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression))
+#define CHECK_NEVER(what) check_report(0, __FILE__, __LINE__, what, NULL) /* reached what should not be */
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
 #define SKIP(why)                                                                                                      \
   do {                                                                                                                 \

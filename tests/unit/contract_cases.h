@@ -1,12 +1,12 @@
-/* Operators of tests/libraries/contract with inputs and results, as text: one table for calls, for graphs, for the library
- * loaded, linked in, and called from another one's kernels.  Each case has inputs of several shapes.  Results by hand or by
- * NumPy.  Include after operators.h. */
+/* Operators of tests/libraries/contract with inputs and results, as text: one table for calls, for graphs, for the
+ * library loaded, linked in, and called from another one's kernels.  Each case has inputs of several shapes.  Results
+ * by hand or by NumPy.  Include after operators.h. */
 #ifndef TENON_TESTS_CONTRACT_CASES_H
 #define TENON_TESTS_CONTRACT_CASES_H
 
 enum { CASE_INPUTS = 4, CASE_OUTPUTS = 2, CASE_VARIANTS = 3 };
-enum { /* flags */
-  CASE_OPEN = 1, /* run states the shapes of results */
+enum {                /* flags */
+       CASE_OPEN = 1, /* run states the shapes of results */
 };
 
 typedef struct contract_case_t {

@@ -1,5 +1,5 @@
-/* What the narrow floats mean, straight from their definitions (IEEE 754 for f16, its upper half for bf16, the OCP and FNUZ
- * papers for 8 bits): the reference that tests compare conversions with.  Slow and plain on purpose. */
+/* What the narrow floats mean, straight from their definitions (IEEE 754 for f16, its upper half for bf16, the OCP and
+ * FNUZ papers for 8 bits): the reference that tests compare conversions with.  Slow and plain on purpose. */
 #ifndef TENON_TESTS_FLOATS_H
 #define TENON_TESTS_FLOATS_H
 
@@ -37,9 +37,12 @@ static inline double float_decode(const float_kind_t *kind, uint32_t bits) {
   if (kind->style == FLOAT_SCALE) return exponent == ones ? (double)NAN : ldexp(1, (int)exponent - kind->bias);
   if (kind->style == FLOAT_FNUZ && negative && !exponent && !mantissa) return (double)NAN;
   if (kind->style == FLOAT_FN && exponent == ones && mantissa == (1u << kind->mantissa_bits) - 1) return (double)NAN;
-  if (kind->style == FLOAT_IEEE && exponent == ones) value = mantissa ? (double)NAN : (double)INFINITY;
-  else if (exponent == 0) value = ldexp(mantissa, 1 - kind->bias - kind->mantissa_bits);
-  else value = ldexp(mantissa + (1u << kind->mantissa_bits), (int)exponent - kind->bias - kind->mantissa_bits);
+  if (kind->style == FLOAT_IEEE && exponent == ones)
+    value = mantissa ? (double)NAN : (double)INFINITY;
+  else if (exponent == 0)
+    value = ldexp(mantissa, 1 - kind->bias - kind->mantissa_bits);
+  else
+    value = ldexp(mantissa + (1u << kind->mantissa_bits), (int)exponent - kind->bias - kind->mantissa_bits);
   return negative ? -value : value;
 }
 

@@ -1,4 +1,4 @@
-/* Operators in tests: found by name, with attributes as text ("n=2; axis=1"), in calls and as nodes of a graph.  Include
+/* Operators in tests: found by name, with attributes as text ("n=2; axis=1"), in calls and as nodes of a graph. Include
  * after tensors.h. */
 #ifndef TENON_TESTS_OPERATORS_H
 #define TENON_TESTS_OPERATORS_H
@@ -83,10 +83,15 @@ static inline void graph_node(tenon_builder_t *b, const char *node, const char *
 }
 
 /* The same with one input and one result. */
-static inline tenon_edge_t graph_step(tenon_builder_t *b, const char *name, const char *attrs_text, tenon_edge_t input) {
+static inline tenon_edge_t graph_step(tenon_builder_t *b, const char *name, const char *attrs_text,
+                                      tenon_edge_t input) {
   tenon_edge_t inputs[16] = {input, -1, -1, -1, -1, -1, -1, -1}, output;
   graph_node(b, NULL, name, attrs_text, inputs, &output, 1);
   return output;
+}
+
+static inline void graph_output(tenon_builder_t *b, const char *name, tenon_edge_t edge) {
+  CHECK_STATUS(tenon_builder_output(b, name, edge), TENON_OK);
 }
 
 /* Finishes, compiles, and releases the builder and the graph. */
@@ -129,6 +134,15 @@ static inline void check_graph(tenon_executable_t *e, const char *const *inputs,
     tenon_tensor_release(outputs[o]);
   }
 }
+/* A run that is refused: its message has the text, and what it would have made stays NULL. */
+static inline void check_run_refused(tenon_executable_t *e, const char *const *inputs, tenon_status_t status,
+                                     const char *part) {
+  tenon_tensor_t *outputs[8] = {NULL};
+  CHECK_STATUS(graph_run(e, inputs, outputs), status);
+  CHECK_TEXT(tenon_error(), part);
+  for (int i = 0; i < 8; i++) CHECK(outputs[i] == NULL);
+}
+
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define CHECK_GRAPH(executable, inputs, expected) check_graph((executable), (inputs), (expected), __FILE__, __LINE__)
 

@@ -54,7 +54,8 @@ static tenon_status_t swapped_run(tenon_call_t *call) { /* a view of its input, 
   return call->host->assign(call, 0, view);
 }
 
-static tenon_status_t total_run(tenon_call_t *call) { /* a view operator on its input, then a sum; the result is a slot */
+static tenon_status_t
+total_run(tenon_call_t *call) { /* a view operator on its input, then a sum; the result is a slot */
   int64_t one = 1;
   tenon_tensor_t *shape = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one), *flat, *out, *inputs[2];
   if (!shape) return TENON_MEMORY;
@@ -101,7 +102,7 @@ static tenon_status_t apply_run(tenon_call_t *call) { /* a graph on x, as often 
   for (int64_t i = 0; i < call->attrs[1].as.i; i++) {
     tenon_tensor_t *inputs[1], *outputs[1];
     inputs[0] = x, outputs[0] = NULL;
-    TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, inputs, outputs));
+    TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, 1, inputs, 1, outputs));
     x = outputs[0];
   }
   return call->host->assign(call, 0, x);
@@ -109,7 +110,8 @@ static tenon_status_t apply_run(tenon_call_t *call) { /* a graph on x, as often 
 
 /* clang-format off */
 TENON_ITEMS(contract_composites,
-  TENON_OP("layer_norm(Tensor x, Tensor? gain=None, Tensor? bias=None, *, float epsilon=1e-05) -> (Tensor out, Tensor? mean)",
+  TENON_OP("layer_norm(Tensor x, Tensor? gain=None, Tensor? bias=None, *, float epsilon=1e-05) -> "
+           "(Tensor out, Tensor? mean)",
     TENON_TYPES("x, gain, bias: f32; out, mean = x"),
     TENON_SHAPES("x: [..., k]; gain: [k]; bias: [k]; out: [..., k]; mean: [..., 1]"),
     TENON_TRAITS(TENON_PURE),

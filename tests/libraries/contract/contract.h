@@ -1,5 +1,5 @@
-/* What the files of the library `contract` share: their lists of operators, and the census that tests read.  Each operator
- * shows one part of tenon/op.h; the library is written as an outsider's and knows nothing else of Tenon. */
+/* What the files of the library `contract` share: their lists of operators, and the census that tests read.  Each
+ * operator shows one part of tenon/op.h; the library is written as an outsider's and knows nothing else of Tenon. */
 #ifndef TENON_TESTS_CONTRACT_H
 #define TENON_TESTS_CONTRACT_H
 
@@ -17,12 +17,12 @@ TENON_C const tenon_item_t contract_layouts[];
 TENON_C const tenon_item_t contract_texts[];
 
 enum { /* what contract::census counts */
-  CENSUS_OPENED,
-  CENSUS_CREATED,
-  CENSUS_DESTROYED,
-  CENSUS_PREPARED,
-  CENSUS_RELEASED,
-  CENSUS_COUNT
+       CENSUS_OPENED,
+       CENSUS_CREATED,
+       CENSUS_DESTROYED,
+       CENSUS_PREPARED,
+       CENSUS_RELEASED,
+       CENSUS_COUNT
 };
 void contract_count(int what);
 

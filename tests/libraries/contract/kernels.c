@@ -1,8 +1,9 @@
-/* Operators of the library `contract` whose kernels come from elsewhere or suit one machine: instruction sets, assembly, a
- * closed library, threads. */
+/* Operators of the library `contract` whose kernels come from elsewhere or suit one machine: instruction sets,
+ * assembly, a closed library, threads. */
 #include "contract.h"
 
-/* ---- instruction sets: each form says which one it is --------------------------------------------------------------- */
+/* ---- instruction sets: each form says which one it is ---------------------------------------------------------------
+ */
 
 #define LEVEL(name, level, attribute)                                                                                  \
   attribute static tenon_status_t level_##name(tenon_call_t *call) {                                                   \
@@ -13,7 +14,8 @@
     return TENON_OK;                                                                                                   \
   }                                                                                                                    \
   attribute static tenon_status_t each_##name(const tenon_loop_t *loop) {                                              \
-    for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = 10 * ((const float *)loop->data[0])[i] + level; \
+    for (int64_t i = 0; i < loop->count; i++)                                                                          \
+      ((float *)loop->data[1])[i] = 10 * ((const float *)loop->data[0])[i] + level;                                    \
     return TENON_OK;                                                                                                   \
   }
 LEVEL(plain, 0, )
@@ -34,7 +36,8 @@ tenon_status_t contract_negate(const tenon_loop_t *loop);
 #define ASSEMBLY(...)
 #endif
 
-/* ---- a closed library: zlib, of which we have the file and know one function ------------------------------------------ */
+/* ---- a closed library: zlib, of which we have the file and know one function
+ * ------------------------------------------ */
 
 #ifdef CONTRACT_ZLIB
 unsigned long crc32(unsigned long crc, const unsigned char *data, unsigned int size);

@@ -30,7 +30,8 @@ static tenon_status_t four_i32(const tenon_loop_t *loop) { /* not symmetric: a m
 }
 
 static tenon_status_t affine_f32(const tenon_loop_t *loop) {
-  const float *x = (const float *)loop->data[0], *scale = (const float *)loop->data[1], *shift = (const float *)loop->data[2];
+  const float *x = (const float *)loop->data[0], *scale = (const float *)loop->data[1],
+              *shift = (const float *)loop->data[2];
   for (int64_t i = 0; i < loop->count; i++)
     ((float *)loop->data[3])[i] = x[i] * (scale ? scale[i] : 1) + (shift ? shift[i] : 0);
   return TENON_OK;
@@ -82,8 +83,8 @@ static tenon_status_t stride_f32(const tenon_loop_t *loop) { /* honours strides:
   const char *a = (const char *)loop->data[0], *b = (const char *)loop->data[1];
   char *out = (char *)loop->data[2];
   for (int64_t i = 0; i < loop->count; i++)
-    *(float *)(void *)(out + i * loop->stride[2]) =
-        *(const float *)(const void *)(a + i * loop->stride[0]) * *(const float *)(const void *)(b + i * loop->stride[1]);
+    *(float *)(void *)(out + i * loop->stride[2]) = *(const float *)(const void *)(a + i * loop->stride[0]) *
+                                                    *(const float *)(const void *)(b + i * loop->stride[1]);
   return TENON_OK;
 }
 

@@ -1,4 +1,5 @@
-/* The library `partner`, which lives on another one: operators with the schemas of `contract` whose kernels only call those
+/* The library `partner`, which lives on another one: operators with the schemas of `contract` whose kernels only call
+ * those
  * ("relays"), and a kernel more for one of them. */
 #include <tenon/op.h>
 
@@ -28,7 +29,8 @@ TENON_LIBRARY(partner, "0.1.0",
   RELAY("split", "split(Tensor x, *, int n, int axis=0) -> Tensor[n]", "x: any; out = x"),
   RELAY("stack", "stack(Tensor[] xs) -> Tensor", "xs: number; out = xs"),
   RELAY("project", "project(Tensor x, Tensor weight, *, int units) -> Tensor", "x, weight: f32; out = x"),
-  RELAY("project_by_function", "project_by_function(Tensor x, Tensor weight, *, int units) -> Tensor", "x, weight: f32; out = x"),
+  RELAY("project_by_function", "project_by_function(Tensor x, Tensor weight, *, int units) -> Tensor",
+        "x, weight: f32; out = x"),
   RELAY("fill", "fill(Tensor x, Tensor @host shape) -> Tensor", "x: f32; shape: i64; out = x"),
   RELAY("nonzero", "nonzero(Tensor x) -> Tensor", "x: f32; out = i64"),
   RELAY("collect", "collect(Tensor x, *, float above=0.0) -> Tensor", "x: f32; out = x"),
@@ -39,8 +41,10 @@ TENON_LIBRARY(partner, "0.1.0",
   RELAY("flat", "flat(Tensor x) -> Tensor", "x: any; out = x"),
   RELAY("halves", "halves(Tensor x) -> Tensor[2]", "x: any; out = x"),
   RELAY("four", "four(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", "a, b, c, d: i32; out = a"),
-  RELAY("affine", "affine(Tensor x, Tensor? scale=None, Tensor? shift=None) -> Tensor", "x, scale, shift: bf16|f16|f32; out = x"),
-  RELAY_TWO("both", "both(Tensor a, Tensor b) -> (Tensor sum, Tensor? difference)", "a, b: f16|f32; sum, difference = a"),
+  RELAY("affine", "affine(Tensor x, Tensor? scale=None, Tensor? shift=None) -> Tensor",
+        "x, scale, shift: bf16|f16|f32; out = x"),
+  RELAY_TWO("both", "both(Tensor a, Tensor b) -> (Tensor sum, Tensor? difference)",
+            "a, b: f16|f32; sum, difference = a"),
   RELAY("clamp", "clamp(Tensor x, *, float low=0.0, float high=1.0) -> Tensor", "x: f32; out = x"),
   RELAY("product", "product(Tensor a, Tensor b) -> Tensor", "a, b: f16|f32; out = a"),
   RELAY("length", "length(Tensor text) -> Tensor", "text: string; out = i64"),
@@ -49,8 +53,9 @@ TENON_LIBRARY(partner, "0.1.0",
   RELAY("scale", "scale(Tensor x, Tensor gain) -> Tensor", "x, gain: f16|f32; out = x"),
   RELAY_TWO("peak", "peak(Tensor x) -> (Tensor out, Tensor? row)", "x: f16|f32; out = x; row = i64"),
   RELAY_TWO("layer_norm",
-        "layer_norm(Tensor x, Tensor? gain=None, Tensor? bias=None, *, float epsilon=1e-05) -> (Tensor out, Tensor? mean)",
-        "x, gain, bias: f32; out, mean = x"),
+            "layer_norm(Tensor x, Tensor? gain=None, Tensor? bias=None, *, float epsilon=1e-05) -> "
+            "(Tensor out, Tensor? mean)",
+            "x, gain, bias: f32; out, mean = x"),
   RELAY("plus_one", "plus_one(Tensor x) -> Tensor", "x: f32; out = x"),
   RELAY("swapped", "swapped(Tensor x) -> Tensor", "x: any; out = x"),
   RELAY("total", "total(Tensor x) -> Tensor", "x: f32; out = x"),

@@ -20,7 +20,8 @@ static tenon_status_t noise_infer(tenon_infer_t *infer) { /* two numbers for eac
   tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t count = tenon_extent(2);
   out->ndim = x->ndim;
-  for (int32_t d = 0; d < x->ndim; d++) out->dims[d] = x->dims[d], count = tenon_dim(infer, TENON_DIM_MUL, count, x->dims[d]);
+  for (int32_t d = 0; d < x->ndim; d++)
+    out->dims[d] = x->dims[d], count = tenon_dim(infer, TENON_DIM_MUL, count, x->dims[d]);
   infer->draws = count;
   return TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* Operators of the library `contract` about shapes: a stated number of results, deduced weights, values that infer wants,
- * and shapes that only run knows, with a bound and without. */
+/* Operators of the library `contract` about shapes: a stated number of results, deduced weights, values that infer
+ * wants, and shapes that only run knows, with a bound and without. */
 #include <string.h>
 
 #include "contract.h"
@@ -232,7 +232,9 @@ static tenon_status_t top_run(tenon_call_t *call) {
         int after = i == 0 || row[j] < values[r * k + i - 1];
         if (after && (best < 0 || row[j] > row[best])) best = j;
       }
-      if (best < 0) return tenon_fail(call, TENON_INVALID, "row %lld has fewer than %lld different values", (long long)r, (long long)k);
+      if (best < 0)
+        return tenon_fail(call, TENON_INVALID, "row %lld has fewer than %lld different values", (long long)r,
+                          (long long)k);
       values[r * k + i] = row[best];
       if (indices) indices[r * k + i] = best;
     }

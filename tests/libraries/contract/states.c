@@ -1,5 +1,5 @@
-/* Operators of the library `contract` that keep something: state by attributes, a state that only one call at a time may
- * see, prepared weights, workspace. */
+/* Operators of the library `contract` that keep something: state by attributes, a state that only one call at a time
+ * may see, prepared weights, workspace. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,8 @@ static tenon_status_t turns_run(tenon_call_t *call) { /* plain numbers: "serial"
   turns_t *turns = (turns_t *)call->state;
   if (turns->inside) return tenon_fail(call, TENON_INTERNAL, "two calls at once");
   turns->inside = 1;
-  for (volatile int i = 0; i < 100; i++) {}
+  for (volatile int i = 0; i < 100; i++) {
+  }
   *(int64_t *)call->outputs[0]->data = ++turns->count;
   turns->inside = 0;
   return TENON_OK;

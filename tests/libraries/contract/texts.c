@@ -42,7 +42,8 @@ static tenon_status_t words_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t pick_f32(tenon_call_t *call) { /* CHOICE, STR, INTS and optional attributes, as kernels see them */
+static tenon_status_t
+pick_f32(tenon_call_t *call) { /* CHOICE, STR, INTS and optional attributes, as kernels see them */
   static const int64_t digits[] = {1, 10, 100};
   const tenon_value_t *a = call->attrs;
   float *out = (float *)call->outputs[0]->data;

@@ -85,7 +85,8 @@ static tenon_status_t halves_infer(tenon_infer_t *infer) { /* a list of views */
   for (uint32_t i = 0; i < list->count; i++) {
     tenon_meta_t *out = list->items[i];
     out->alias = 1, out->strided = 1, out->ndim = x->ndim;
-    out->offset = tenon_dim(infer, TENON_DIM_MUL, tenon_dim(infer, TENON_DIM_MUL, half, tenon_extent(i)), tenon_stride(infer, x, 0));
+    out->offset = tenon_dim(infer, TENON_DIM_MUL, tenon_dim(infer, TENON_DIM_MUL, half, tenon_extent(i)),
+                            tenon_stride(infer, x, 0));
     for (int32_t d = 0; d < x->ndim; d++) {
       out->dims[d] = d ? x->dims[d] : half;
       out->strides[d] = tenon_stride(infer, x, d);

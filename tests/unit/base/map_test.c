@@ -22,7 +22,8 @@ TEST("what was put is found, what was not is not") {
 TEST("keys are bytes, the empty one too, and are copied") {
   tn_map_t map = {0};
   char key[3] = {'a', 0, 'b'};
-  CHECK(tn_map_put(&map, key, 3, &values[0]) && tn_map_put(&map, key, 1, &values[1]) && tn_map_put(&map, key, 0, &values[2]));
+  CHECK(tn_map_put(&map, key, 3, &values[0]) && tn_map_put(&map, key, 1, &values[1]) &&
+        tn_map_put(&map, key, 0, &values[2]));
   key[2] = 'c';
   CHECK(tn_map_get(&map, "a\0b", 3) == &values[0] && tn_map_get(&map, "a", 1) == &values[1]);
   CHECK(tn_map_get(&map, "", 0) == &values[2] && tn_map_get(&map, "a\0c", 3) == NULL);
@@ -38,7 +39,8 @@ TEST("putting again replaces, removing gives the value back, and a removed key m
       CHECK(tn_map_put(&map, name, strlen(name), &values[i]) && tn_map_put(&map, name, strlen(name), &values[i + 1]));
       CHECK(map.count == 1);
       CHECK(tn_map_remove(&map, name, strlen(name)) == &values[i + 1]);
-      CHECK(tn_map_remove(&map, name, strlen(name)) == NULL && tn_map_get(&map, name, strlen(name)) == NULL && map.count == 0);
+      CHECK(tn_map_remove(&map, name, strlen(name)) == NULL && tn_map_get(&map, name, strlen(name)) == NULL &&
+            map.count == 0);
     }
   CHECK(map.capacity <= 256); /* removed keys do not pile up */
   tn_map_clear(&map);

@@ -14,7 +14,8 @@ TEST("the n-th allocation fails when asked to, once or from then on") {
   for (int sticky = 0; sticky < 2; sticky++) {
     void *made[5];
     tn_memory_fail_after(3, sticky);
-    made[0] = tn_allocate(8), made[1] = tn_allocate_zero(2, 8), made[2] = tn_allocate(8), made[3] = tn_reallocate(NULL, 8);
+    made[0] = tn_allocate(8), made[1] = tn_allocate_zero(2, 8), made[2] = tn_allocate(8),
+    made[3] = tn_reallocate(NULL, 8);
     made[4] = tn_allocate_aligned(8);
     CHECK(tn_memory_count() == 5);
     tn_memory_fail_after(0, false);

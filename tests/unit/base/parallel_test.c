@@ -114,7 +114,8 @@ TEST("after shutdown loops run again") {
   CHECK(tn_parallel_threads() >= 1);
 }
 
-/* ---- instruction sets --------------------------------------------------------------------------------------------- */
+/* ---- instruction sets ---------------------------------------------------------------------------------------------
+ */
 
 TEST("the words of contract 1 have ranks, others have none") {
   CHECK(tn_cpu_rank("", 0) == 0 && tn_cpu_has(0) && tn_cpu_rank("sse9", 4) == -1 && !tn_cpu_has(-1) && !tn_cpu_has(99));
@@ -125,7 +126,8 @@ TEST("the words of contract 1 have ranks, others have none") {
 
 TEST("TENON_CPU_CAPABILITY takes away what is above it, and a word that is none is ignored and told") {
   const char *value = NULL;
-  int avx2 = tn_cpu_rank("avx2", 4), avx512 = tn_cpu_rank("avx512", 6), has2 = tn_cpu_has(avx2), has512 = tn_cpu_has(avx512);
+  int avx2 = tn_cpu_rank("avx2", 4), avx512 = tn_cpu_rank("avx512", 6), has2 = tn_cpu_has(avx2),
+      has512 = tn_cpu_has(avx512);
   setenv("TENON_CPU_CAPABILITY", "avx2", 1);
   CHECK(tn_cpu_has(avx2) == has2 && !tn_cpu_has(avx512) && tn_cpu_limit_valid(&value));
   setenv("TENON_CPU_CAPABILITY", "default", 1);

@@ -1,5 +1,5 @@
-/* Conversions between the narrow floats and f32 and f64: every pattern both ways, every boundary between two patterns, and
- * sums over whole tables that NumPy and ml_dtypes made. */
+/* Conversions between the narrow floats and f32 and f64: every pattern both ways, every boundary between two patterns,
+ * and sums over whole tables that NumPy and ml_dtypes made. */
 #include "core/convert.h"
 
 #include <stdint.h>
@@ -18,8 +18,10 @@ static uint32_t pattern_count(const float_kind_t *kind) {
 static tenon_dtype_t dtype_of(const float_kind_t *kind) { return tenon_dtype(kind->id); }
 
 static void put(const float_kind_t *kind, void *array, uint32_t i, uint32_t bits) {
-  if (dtype_of(kind).bits == 8) ((uint8_t *)array)[i] = (uint8_t)bits;
-  else ((uint16_t *)array)[i] = (uint16_t)bits;
+  if (dtype_of(kind).bits == 8)
+    ((uint8_t *)array)[i] = (uint8_t)bits;
+  else
+    ((uint16_t *)array)[i] = (uint16_t)bits;
 }
 
 static uint32_t get(const float_kind_t *kind, const void *array, uint32_t i) {
@@ -117,8 +119,8 @@ TEST("what is too large becomes infinite, or the largest number where there is n
 }
 
 /* Sums (FNV-1a) over tables that NumPy 2 with ml_dtypes 0.6 made: of all patterns as f32, and of the f32 with the bits
- * 65537 n, n from 0 to 65535, as the kind (clipped to what the kind has; f8e8m0 by magnitude, from 2^-126 on, below which
- * ml_dtypes does not round to nearest).  NaN is one pattern. */
+ * 65537 n, n from 0 to 65535, as the kind (clipped to what the kind has; f8e8m0 by magnitude, from 2^-126 on, below
+ * which ml_dtypes does not round to nearest).  NaN is one pattern. */
 static const struct {
   uint32_t id;
   uint64_t widened, narrowed;
@@ -176,7 +178,10 @@ TEST("f64 narrows to f32 as C does, and a type never widens to a narrower one") 
   float y[3];
   tn_convert(x, tenon_dtype(TENON_F64), y, tenon_dtype(TENON_F32), 3);
   CHECK(y[0] == 1 + 0x1p-23f && isinf(y[1]) && y[2] == 0 && signbit(y[2]));
-  CHECK(tn_widens(tenon_dtype(TENON_F16), tenon_dtype(TENON_F32)) && tn_widens(tenon_dtype(TENON_F32), tenon_dtype(TENON_F64)));
-  CHECK(!tn_widens(tenon_dtype(TENON_F64), tenon_dtype(TENON_F32)) && !tn_widens(tenon_dtype(TENON_F16), tenon_dtype(TENON_BF16)));
-  CHECK(!tn_widens(tenon_dtype(TENON_F16), tenon_dtype(TENON_F16)) && !tn_widens(tenon_dtype(TENON_I8), tenon_dtype(TENON_F32)));
+  CHECK(tn_widens(tenon_dtype(TENON_F16), tenon_dtype(TENON_F32)) &&
+        tn_widens(tenon_dtype(TENON_F32), tenon_dtype(TENON_F64)));
+  CHECK(!tn_widens(tenon_dtype(TENON_F64), tenon_dtype(TENON_F32)) &&
+        !tn_widens(tenon_dtype(TENON_F16), tenon_dtype(TENON_BF16)));
+  CHECK(!tn_widens(tenon_dtype(TENON_F16), tenon_dtype(TENON_F16)) &&
+        !tn_widens(tenon_dtype(TENON_I8), tenon_dtype(TENON_F32)));
 }

@@ -1,4 +1,5 @@
-/* Copies between strided tensors against a copy element by element: random shapes, orders of axes, gaps, directions, sizes. */
+/* Copies between strided tensors against a copy element by element: random shapes, orders of axes, gaps, directions,
+ * sizes. */
 #include <stdlib.h>
 
 #include "base/parallel.h"
@@ -37,8 +38,9 @@ static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *s
   *out_size = (size_t)room * size;
   *out_data = malloc(*out_size + 1);
   memset(*out_data, fill, *out_size);
-  CHECK_STATUS(tenon_tensor_borrow(*out_data + (size_t)first * size, tenon_dtype(id), ndim, shape, strides, free, *out_data, &t),
-               TENON_OK);
+  CHECK_STATUS(
+      tenon_tensor_borrow(*out_data + (size_t)first * size, tenon_dtype(id), ndim, shape, strides, free, *out_data, &t),
+      TENON_OK);
   return t;
 }
 
@@ -68,7 +70,8 @@ TEST("a copy has the elements of its source, and touches nothing between them") 
     CHECK_STATUS(tn_tensor_copy_into(from, to), TENON_OK);
     CHECK_STATUS(tenon_tensor_copy(from, &made), TENON_OK);
     bool same = memcmp(expected, to_data, to_size) == 0 && !(made->keys & TN_KEY_STRIDED);
-    for (int64_t i = 0; i < count && same; i++) same = memcmp((char *)made->data + (size_t)i * bytes, tensor_at(from, i), bytes) == 0;
+    for (int64_t i = 0; i < count && same; i++)
+      same = memcmp((char *)made->data + (size_t)i * bytes, tensor_at(from, i), bytes) == 0;
     if (!CHECK(same)) fprintf(stderr, "  round %d\n", round), round = 1 << 20;
     free(expected);
     tenon_tensor_release(from), tenon_tensor_release(to), tenon_tensor_release(made);
@@ -114,7 +117,8 @@ TEST("texts are copied, not shared") {
 }
 
 TEST("lists are copied item by item") {
-  tenon_tensor_t *from = tensor_of("{i32[1] 1; i32[2] 2 3}"), *to = tensor_of("{i32[1] 0; i32[2] 0 0}"), *none = tensor_of("{i32[1] 0}");
+  tenon_tensor_t *from = tensor_of("{i32[1] 1; i32[2] 2 3}"), *to = tensor_of("{i32[1] 0; i32[2] 0 0}"),
+                 *none = tensor_of("{i32[1] 0}");
   CHECK_STATUS(tn_tensor_copy_into(from, to), TENON_OK);
   tenon_tensor_release(from);
   CHECK_TENSOR(to, "{i32[1] 1; i32[2] 2 3}");

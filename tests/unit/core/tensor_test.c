@@ -27,8 +27,10 @@ TEST("a tensor that is made is dense, aligned and empty of texts") {
 }
 
 TEST("shapes that cannot be are refused: negative, too large, too many axes, no dtype") {
-  static const int64_t negative[2] = {2, -1}, large[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, wide[1] = {(int64_t)1 << 61};
-  static const int64_t empty[3] = {(int64_t)1 << 20, 0, (int64_t)1 << 20}, huge[3] = {(int64_t)1 << 40, 0, (int64_t)1 << 40};
+  static const int64_t negative[2] = {2, -1}, large[2] = {(int64_t)1 << 40, (int64_t)1 << 40},
+                       wide[1] = {(int64_t)1 << 61};
+  static const int64_t empty[3] = {(int64_t)1 << 20, 0, (int64_t)1 << 20},
+                       huge[3] = {(int64_t)1 << 40, 0, (int64_t)1 << 40};
   tenon_tensor_t *t = NULL;
   tenon_dtype_t odd = {2, 24, 1}, lanes = {2, 32, 4};
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, negative, &t), TENON_INVALID);
@@ -62,14 +64,18 @@ TEST("borrowed memory is given back once, by the last reference, and never when 
   CHECK_TENSOR(view, "f32[] 2");
   tenon_tensor_release(view);
   CHECK(released == 1);
-  CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t),
+               TENON_INVALID);
   CHECK_TEXT(tn_error(), "a tensor of 2 elements over no memory");
-  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_LIST), 1, shape, NULL, count_release, &one, &t), TENON_INVALID);
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_LIST), 1, shape, NULL, count_release, &one, &t),
+               TENON_INVALID);
   for (int64_t n = 1; n <= 2; n++) {
     tn_memory_fail_after(n, false);
-    CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t), TENON_MEMORY);
+    CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t),
+                 TENON_MEMORY);
     tn_memory_fail_after(n, false);
-    CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, count_release, &one, &t), TENON_MEMORY);
+    CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, count_release, &one, &t),
+                 TENON_MEMORY);
     tn_memory_fail_after(0, false);
   }
   CHECK(released == 1);
@@ -85,8 +91,8 @@ TEST("strides decide whether a tensor is row-major or packed") {
     int64_t shape[3], strides[3];
     bool strided, packed;
   } cases[] = {
-      {{2, 3, 4}, {12, 4, 1}, false, true}, {{2, 3, 4}, {1, 2, 6}, true, true},   {{2, 3, 4}, {24, 4, 1}, true, false},
-      {{2, 1, 4}, {4, 99, 1}, false, true}, {{1, 1, 1}, {7, -7, 0}, false, true}, {{2, 0, 4}, {5, 5, 5}, false, true},
+      {{2, 3, 4}, {12, 4, 1}, false, true}, {{2, 3, 4}, {1, 2, 6}, true, true},    {{2, 3, 4}, {24, 4, 1}, true, false},
+      {{2, 1, 4}, {4, 99, 1}, false, true}, {{1, 1, 1}, {7, -7, 0}, false, true},  {{2, 0, 4}, {5, 5, 5}, false, true},
       {{2, 3, 4}, {0, 4, 1}, true, false},  {{2, 3, 4}, {12, 4, -1}, true, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -104,7 +110,8 @@ TEST("strides decide whether a tensor is row-major or packed") {
 }
 
 TEST("a list keeps its items, and refuses what cannot be kept") {
-  tenon_tensor_t *items[2] = {tensor_of("f32[1] 1"), tensor_of("i64[2] 1 2")}, *list = NULL, view, *bad[2] = {items[0], &view};
+  tenon_tensor_t *items[2] = {tensor_of("f32[1] 1"), tensor_of("i64[2] 1 2")}, *list = NULL, view,
+                 *bad[2] = {items[0], &view};
   CHECK_STATUS(tenon_tensor_list(items, 2, &list), TENON_OK);
   tenon_tensor_release(items[0]), tenon_tensor_release(items[1]);
   CHECK_TENSOR(list, "{f32[1] 1; i64[2] 1 2}");
@@ -188,12 +195,15 @@ TEST("an empty DLPack tensor may have no memory, another one may not") {
   int64_t shape[2] = {0, 3}, full[1] = {2};
   tenon_tensor_t *t = NULL;
   deleted = 0;
-  CHECK_STATUS(tenon_tensor_from_dlpack(versioned((tn_dl_tensor_t){NULL, {1, 0}, 2, tenon_dtype(TENON_I8), shape, NULL, 0}), &t), TENON_OK);
+  CHECK_STATUS(
+      tenon_tensor_from_dlpack(versioned((tn_dl_tensor_t){NULL, {1, 0}, 2, tenon_dtype(TENON_I8), shape, NULL, 0}), &t),
+      TENON_OK);
   CHECK(t->data != NULL);
   CHECK_TENSOR(t, "i8[0,3]");
   tenon_tensor_release(t);
   CHECK(deleted == 1);
-  struct DLManagedTensorVersioned *bad = versioned((tn_dl_tensor_t){NULL, {1, 0}, 1, tenon_dtype(TENON_I8), full, NULL, 0});
+  struct DLManagedTensorVersioned *bad =
+      versioned((tn_dl_tensor_t){NULL, {1, 0}, 1, tenon_dtype(TENON_I8), full, NULL, 0});
   CHECK_STATUS(tenon_tensor_from_dlpack(bad, &t), TENON_INVALID);
   CHECK(deleted == 1); /* it stays the caller's */
   free(bad);
@@ -236,7 +246,8 @@ TEST("a tensor goes out without a copy, and lives until its consumer deletes it"
   struct DLManagedTensor *legacy = NULL;
   CHECK_STATUS(tenon_tensor_to_dlpack(t, &out), TENON_OK);
   CHECK_STATUS(tenon_tensor_to_dlpack_legacy(t, &legacy), TENON_OK);
-  CHECK(out->version.major == 1 && out->flags == 0 && out->dl_tensor.data == t->data && out->dl_tensor.device.type == 1);
+  CHECK(out->version.major == 1 && out->flags == 0 && out->dl_tensor.data == t->data &&
+        out->dl_tensor.device.type == 1);
   CHECK(out->dl_tensor.ndim == 2 && out->dl_tensor.strides[0] == 1 && out->dl_tensor.strides[1] == 2);
   void *data = t->data;
   tenon_tensor_release(t);

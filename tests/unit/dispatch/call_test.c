@@ -1,5 +1,5 @@
-/* The entries of tenon.h for calls: what is made, what is given, what is refused and how that reads, inputs that are written
- * to, and calls that do not allocate. */
+/* The entries of tenon.h for calls: what is made, what is given, what is refused and how that reads, inputs that are
+ * written to, and calls that do not allocate. */
 #include "base/memory.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -361,7 +361,8 @@ TEST("many calls in a row take no more scratch memory than one") {
   int64_t few = allocations_of_runs("contract::transpose", TEXTS("f32[1,2] 1 2"), tensor_of("f32[2,1] 0 0"), 10);
   int64_t many = allocations_of_runs("contract::transpose", TEXTS("f32[1,2] 1 2"), tensor_of("f32[2,1] 0 0"), 3000);
   CHECK(many == 300 * few);
-  CHECK(allocations_of_runs("contract::sum", TEXTS("f32[0]", "f32[0]", "f32[0]", "f32[0]", "f32[0]", "f32[0]", "f32[0]"),
+  CHECK(allocations_of_runs("contract::sum",
+                            TEXTS("f32[0]", "f32[0]", "f32[0]", "f32[0]", "f32[0]", "f32[0]", "f32[0]"),
                             tensor_of("f32[0]"), 3000) == 0);
 }
 

@@ -1,5 +1,5 @@
-/* Every part of the contract in calls: the operators of tests/libraries/contract, loaded, linked in, and called from the
- * kernels of another library, by each of the entries of tenon.h. */
+/* Every part of the contract in calls: the operators of tests/libraries/contract, loaded, linked in, and called from
+ * the kernels of another library, by each of the entries of tenon.h. */
 #include "check.h"
 #include "tensors.h"
 
@@ -10,9 +10,7 @@
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 TENON_C const tenon_descriptor_t *tenon_library_partner(void);
 
-static uint64_t wanted_of(const contract_case_t *c, int variant) {
-  return c->variants[variant].outputs[1] ? 3 : 1;
-}
+static uint64_t wanted_of(const contract_case_t *c, int variant) { return c->variants[variant].outputs[1] ? 3 : 1; }
 
 static void release_all(tenon_tensor_t **tensors, int32_t count) {
   for (int32_t i = 0; i < count; i++) tenon_tensor_release(tensors[i]), tensors[i] = NULL;

@@ -1,5 +1,5 @@
-/* Which kernel runs and what it sees: instruction sets, assembly, a closed library, layouts, quantised tensors, kernels of
- * other libraries, one call at a time. */
+/* Which kernel runs and what it sees: instruction sets, assembly, a closed library, layouts, quantised tensors, kernels
+ * of other libraries, one call at a time. */
 #include "base/cpu.h"
 #include "base/parallel.h"
 #include "base/thread.h"
@@ -24,8 +24,10 @@ static void start(void) {
 static void check_level(const char *limit, float level) {
   char expected[64];
   tenon_shutdown();
-  if (limit) setenv("TENON_CPU_CAPABILITY", limit, 1);
-  else unsetenv("TENON_CPU_CAPABILITY");
+  if (limit)
+    setenv("TENON_CPU_CAPABILITY", limit, 1);
+  else
+    unsetenv("TENON_CPU_CAPABILITY");
   start();
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::level", NULL, TEXTS("f32[3] 1 2 3"), out), TENON_OK);
@@ -70,7 +72,8 @@ TEST("the kernel that is in use is marked in the description") {
   tenon_shutdown();
 }
 
-/* ---- kernels from elsewhere --------------------------------------------------------------------------------------- */
+/* ---- kernels from elsewhere ---------------------------------------------------------------------------------------
+ */
 
 TEST("a loop kernel may be written in assembly") {
 #if defined(__x86_64__) && defined(__ELF__)
@@ -126,7 +129,8 @@ TEST("an executable keeps the library whose kernel it runs") {
   tenon_library_t *partner = NULL;
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner), TENON_OK);
   tenon_builder_t *b = graph_begin();
-  CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, graph_input(b, "x", TENON_F64, 1))), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, graph_input(b, "x", TENON_F64, 1))),
+               TENON_OK);
   tenon_executable_t *e = graph_compile(b, 0);
   CHECK_GRAPH(e, TEXTS("f64[2] 1 2"), TEXTS("f64[2] 0.5 1"));
   tenon_library_release(partner);
@@ -204,7 +208,8 @@ TEST("results that are not row-major are written through a dense one, or straigh
 
 TEST("strided items of a list are made dense for a dense kernel") {
   start();
-  tenon_tensor_t *items[] = {tensor_strided("f32[2,2] 1 2 3 4"), tensor_of("f32[2,2] 5 6 7 8")}, *list = NULL, *out = NULL;
+  tenon_tensor_t *items[] = {tensor_strided("f32[2,2] 1 2 3 4"), tensor_of("f32[2,2] 5 6 7 8")}, *list = NULL,
+                 *out = NULL;
   CHECK_STATUS(tenon_tensor_list(items, 2, &list), TENON_OK);
   CHECK_STATUS(tenon_op_call(op_of("contract::stack"), NULL, &list, &out, 0), TENON_OK);
   CHECK_TENSOR(out, "f32[2,2,2] 1 2 3 4 5 6 7 8");
@@ -221,7 +226,8 @@ TEST("a pointwise result keeps a layout that all its inputs have") {
   tenon_tensor_release(x), tenon_tensor_release(out);
 }
 
-/* ---- quantised tensors -------------------------------------------------------------------------------------------- */
+/* ---- quantised tensors --------------------------------------------------------------------------------------------
+ */
 
 typedef struct quantised_t {
   tenon_tensor_t *x, *scale, *zero;
@@ -284,10 +290,12 @@ TEST("parts of a kernel run on several threads, and a failing part's message arr
   for (int threads = 1; threads <= 4; threads += 3) {
     tenon_threads_set(threads);
     CHECK(tenon_threads_get() == threads);
-    CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[17] 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17"), out), TENON_OK);
+    CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[17] 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17"), out),
+                 TENON_OK);
     CHECK_TENSOR(out[0], threads == 1 ? "i64[2] 153 1" : "i64[2] 153 4");
     tenon_tensor_release(out[0]), out[0] = NULL;
-    CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[16] 1 2 3 4 5 6 7 8 9 10 11 12 13 -14 15 16"), out), TENON_RANGE);
+    CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[16] 1 2 3 4 5 6 7 8 9 10 11 12 13 -14 15 16"), out),
+                 TENON_RANGE);
     CHECK_TEXT(tenon_error(), "contract::tally: element 13 is negative");
     CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[0]"), out), TENON_OK);
     CHECK_TENSOR(out[0], "i64[2] 0 0");
@@ -305,7 +313,8 @@ static void take_turns(void *pointer) {
   turn_t *turn = pointer;
   for (int i = 0; i < 500; i++) {
     tenon_tensor_t *out[1] = {NULL};
-    if (turn->bound ? tenon_bound_call(turn->bound, NULL, out, 0) : tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0))
+    if (turn->bound ? tenon_bound_call(turn->bound, NULL, out, 0)
+                    : tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0))
       turn->mistakes++;
     tenon_tensor_release(out[0]);
   }
@@ -322,8 +331,10 @@ TEST("a serial kernel never has two calls at once") {
     for (int k = 0; k < 2; k++) CHECK(tn_spawn(&threads[k], take_turns, &turns[k]));
     for (int k = 0; k < 2; k++) tn_join(&threads[k]);
     CHECK(turns[0].mistakes == 0 && turns[1].mistakes == 0);
-    if (i) CHECK_STATUS(tenon_bound_call(bound, NULL, out, 0), TENON_OK);
-    else CHECK_STATUS(tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0), TENON_OK);
+    if (i)
+      CHECK_STATUS(tenon_bound_call(bound, NULL, out, 0), TENON_OK);
+    else
+      CHECK_STATUS(tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0), TENON_OK);
     CHECK_TENSOR(out[0], "i64[] 1001");
     tenon_tensor_release(out[0]);
   }

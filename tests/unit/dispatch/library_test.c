@@ -1,4 +1,5 @@
-/* Libraries as a whole: hooks, contexts of programs, versions and upgrades, handles, and unloading while something holds on. */
+/* Libraries as a whole: hooks, contexts of programs, versions and upgrades, handles, and unloading while something
+ * holds on. */
 #define TENON_STATIC /* the library below is linked in */
 #include "check.h"
 #include "dispatch/registry.h"
@@ -8,7 +9,8 @@
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 
-/* ---- a library of this program, with a context --------------------------------------------------------------------- */
+/* ---- a library of this program, with a context ---------------------------------------------------------------------
+ */
 
 typedef struct host_data_t {
   int opened, closed, destroyed, created, inferred, ran, looped, prepared;
@@ -132,7 +134,8 @@ TEST("a library needs no context") {
   tenon_shutdown();
 }
 
-/* ---- what is stated ----------------------------------------------------------------------------------------------- */
+/* ---- what is stated -----------------------------------------------------------------------------------------------
+ */
 
 TEST("version, upgrades, traits and texts of an operator are there to be read") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
@@ -189,7 +192,8 @@ TEST("all operators are listed by name") {
   tenon_shutdown();
 }
 
-/* ---- unloading ---------------------------------------------------------------------------------------------------- */
+/* ---- unloading ----------------------------------------------------------------------------------------------------
+ */
 
 static bool is_there(const char *name) {
   const tenon_op_t *op = NULL;
@@ -208,8 +212,10 @@ TEST("an unloadable library goes with the last handle, bound call, graph or exec
     CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, x)), TENON_OK);
     if (keeper == 1) CHECK_STATUS(tenon_bound_create(op_of("contract::counter"), NULL, &bound), TENON_OK);
     if (keeper == 2) CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
-    if (keeper == 3) e = graph_compile(b, 0);
-    else tenon_builder_release(b);
+    if (keeper == 3)
+      e = graph_compile(b, 0);
+    else
+      tenon_builder_release(b);
     tenon_library_release(library);
     CHECK(is_there("contract::halve") == (keeper != 0));
     if (keeper == 1) {

@@ -1,5 +1,5 @@
-/* The drivers of loops and rows: conversions between all floats, random broadcasts and strides against a naive evaluator,
- * inputs that share memory with results, and equal results whatever the number of threads. */
+/* The drivers of loops and rows: conversions between all floats, random broadcasts and strides against a naive
+ * evaluator, inputs that share memory with results, and equal results whatever the number of threads. */
 #include "check.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
@@ -49,7 +49,7 @@ TEST("a loop takes every float and gives every float, rounded once") {
         CHECK_STATUS(tenon_op_call(op, attr_values(attrs), &x, &out, 0), TENON_OK);
         for (int64_t i = 0; out && i < CAST_COUNT * repeat; i++) {
           if (same_pattern(out, i, cast_table[from][1 + to][i % CAST_COUNT])) continue;
-          CHECK(!"a conversion");
+          CHECK_NEVER("a conversion");
           fprintf(stderr, "  %s to %s, element %d: %g became %g\n", tn_dtype_name(tenon_dtype(cast_ids[from])), name,
                   (int)i, tensor_float(x, i), tensor_float(out, i));
           break;
@@ -87,13 +87,17 @@ static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *s
   }
   size_t size = tenon_dtype(id).bits / 8;
   char *data = calloc((size_t)room + 1, size);
-  CHECK_STATUS(tenon_tensor_borrow(data + (size_t)first * size, tenon_dtype(id), ndim, shape, strides, free, data, &t), TENON_OK);
+  CHECK_STATUS(tenon_tensor_borrow(data + (size_t)first * size, tenon_dtype(id), ndim, shape, strides, free, data, &t),
+               TENON_OK);
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
     int32_t value = (int32_t)pick(200) - 100;
     float f = (float)value;
-    if (id == TENON_I32) memcpy(tensor_at(t, i), &value, sizeof value);
-    else if (id == TENON_F32) memcpy(tensor_at(t, i), &f, sizeof f);
-    else *(uint16_t *)(void *)tensor_at(t, i) = (uint16_t)((value < 0 ? 0xbc00 : 0x3c00) + (value & 3) * 0x400);
+    if (id == TENON_I32)
+      memcpy(tensor_at(t, i), &value, sizeof value);
+    else if (id == TENON_F32)
+      memcpy(tensor_at(t, i), &f, sizeof f);
+    else
+      *(uint16_t *)(void *)tensor_at(t, i) = (uint16_t)((value < 0 ? 0xbc00 : 0x3c00) + (value & 3) * 0x400);
   }
   return t;
 }
@@ -105,7 +109,8 @@ static int32_t part_of(int32_t ndim, const int64_t *shape, bool full, int64_t *o
   return rank;
 }
 
-static int64_t element_of(const tenon_tensor_t *result, const tenon_tensor_t *part, int64_t index) { /* row-major, of part */
+static int64_t element_of(const tenon_tensor_t *result, const tenon_tensor_t *part,
+                          int64_t index) { /* row-major, of part */
   int64_t at = 0, stride = 1;
   for (int32_t d = result->ndim - 1, e = part->ndim - 1; e >= 0; d--, e--) {
     at += part->shape[e] == 1 ? 0 : index % result->shape[d] * stride;
@@ -148,7 +153,7 @@ TEST("loops over random broadcasts and strides give what a naive evaluator gives
       for (int i = 0; i < 4; i++) v[i] = tensor_int(in[i], element_of(out, in[i], n));
       int64_t expected = v[0] - 3 * v[1] + 5 * v[2] - 7 * v[3];
       if (tensor_int(out, n) == expected && tensor_int(made, n) == expected) continue;
-      CHECK(!"an element");
+      CHECK_NEVER("an element");
       fprintf(stderr, "  round %d, element %lld of rank %d\n", round, (long long)n, (int)ndim);
       round = 1 << 20;
       break;
@@ -169,12 +174,13 @@ TEST("loops that convert, with two results of any layout, give what a naive eval
     tenon_threads_set(1 + (int32_t)pick(4));
     int32_t rank = part_of(ndim, shape, false, part);
     tenon_tensor_t *in[2] = {random_tensor(id, ndim, shape, pick(2) == 0), random_tensor(id, rank, part, pick(2) == 0)};
-    tenon_tensor_t *out[2] = {random_tensor(id, ndim, shape, pick(2) == 0), random_tensor(id, ndim, shape, pick(2) == 0)};
+    tenon_tensor_t *out[2] = {random_tensor(id, ndim, shape, pick(2) == 0),
+                              random_tensor(id, ndim, shape, pick(2) == 0)};
     CHECK_STATUS(tenon_op_call_into(op, NULL, in, out), TENON_OK);
     for (int64_t n = 0, count = tenon_count(out[0]); n < count; n++) {
       double a = tensor_float(in[0], n), b = tensor_float(in[1], element_of(out[0], in[1], n));
       if (tensor_float(out[0], n) == a + b && tensor_float(out[1], n) == a - b) continue;
-      CHECK(!"an element");
+      CHECK_NEVER("an element");
       fprintf(stderr, "  round %d, element %lld\n", round, (long long)n);
       round = 1 << 20;
       break;
@@ -197,7 +203,7 @@ TEST("a loop that says \"strided\" is correct too, whatever strides it is given"
     for (int64_t n = 0, count = tenon_count(out); n < count; n++) {
       double a = tensor_float(in[0], n), b = tensor_float(in[1], element_of(out, in[1], n));
       if (tensor_float(out, n) == a * b) continue;
-      CHECK(!"an element");
+      CHECK_NEVER("an element");
       round = 1 << 20;
       break;
     }
@@ -218,13 +224,14 @@ TEST("rows of random strides with shared rows give what a naive evaluator gives"
     bool shared = rank != ndim || pick(2);
     for (int32_t i = 0; i < rank; i++) gains[i] = i == rank - 1 ? shape[ndim - 1] : shared ? 1 : shape[i];
     tenon_threads_set(1 + (int32_t)pick(4));
-    tenon_tensor_t *in[2] = {random_tensor(id, ndim, shape, pick(2) == 0), random_tensor(id, rank, gains, pick(2) == 0)};
+    tenon_tensor_t *in[2] = {random_tensor(id, ndim, shape, pick(2) == 0),
+                             random_tensor(id, rank, gains, pick(2) == 0)};
     tenon_tensor_t *out = random_tensor(id, ndim, shape, pick(2) == 0);
     CHECK_STATUS(tenon_op_call_into(op, NULL, in, &out), TENON_OK);
     for (int64_t n = 0, count = tenon_count(out); n < count; n++) {
       double a = tensor_float(in[0], n), b = tensor_float(in[1], element_of(out, in[1], n));
       if (tensor_float(out, n) == a * b) continue;
-      CHECK(!"an element");
+      CHECK_NEVER("an element");
       fprintf(stderr, "  round %d, element %lld\n", round, (long long)n);
       round = 1 << 20;
       break;
@@ -235,7 +242,8 @@ TEST("rows of random strides with shared rows give what a naive evaluator gives"
   tenon_threads_set(0);
 }
 
-/* ---- shared memory ------------------------------------------------------------------------------------------------ */
+/* ---- shared memory ------------------------------------------------------------------------------------------------
+ */
 
 enum { LARGE = 200000 };
 
@@ -255,7 +263,8 @@ static void check_shared(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *o
   tenon_tensor_t *inputs[4] = {a, b, zero, zero};
   CHECK_STATUS(tenon_op_run(op, NULL, inputs, &out), TENON_OK);
   if (!CHECK(tensor_equal(out, expected, 0))) fprintf(stderr, "  %s\n", what);
-  tenon_tensor_release(copies[0]), tenon_tensor_release(copies[1]), tenon_tensor_release(expected), tenon_tensor_release(zero);
+  tenon_tensor_release(copies[0]), tenon_tensor_release(copies[1]), tenon_tensor_release(expected),
+      tenon_tensor_release(zero);
   tenon_tensor_release(a), tenon_tensor_release(b), tenon_tensor_release(out);
 }
 

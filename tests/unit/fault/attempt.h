@@ -21,15 +21,16 @@ enum { ATTEMPT_PORTS = 64, ATTEMPT_EVALUATIONS = 300 };
 
 /* ---- bounds ----------------------------------------------------------------------------------------------------- */
 
-static tenon_status_t (*attempt_evaluate)(tenon_call_t *, const tenon_graph_t *, tenon_tensor_t *const *,
-                                          tenon_tensor_t **);
+static tenon_status_t (*attempt_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t, tenon_tensor_t *const *,
+                                          uint32_t, tenon_tensor_t **);
 static int attempt_evaluations;
 
-static inline tenon_status_t attempt_bounded(tenon_call_t *call, const tenon_graph_t *graph,
-                                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+static inline tenon_status_t attempt_bounded(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
+                                             tenon_tensor_t *const *inputs, uint32_t output_count,
+                                             tenon_tensor_t **outputs) {
   if (++attempt_evaluations > ATTEMPT_EVALUATIONS)
     return tn_fail(TENON_DEADLINE, "more evaluations than this test allows");
-  return attempt_evaluate(call, graph, inputs, outputs);
+  return attempt_evaluate(call, graph, input_count, inputs, output_count, outputs);
 }
 
 static inline void attempt_start(void) {

@@ -111,7 +111,8 @@ TEST("ports say what the builder was told and what inference found") {
   CHECK_STATUS(tenon_graph_input(graph, 0, &port), TENON_OK);
   CHECK(port.ndim == 2 && port.axes[0].extent == 3 && port.axes[1].extent == 4); /* deduced */
   CHECK_STATUS(tenon_graph_output(graph, 0, &port), TENON_OK);
-  CHECK(strcmp(port.name, "y") == 0 && port.ndim == 2 && port.axes[1].extent == 3 && strcmp(port.axes[0].name, "batch") == 0);
+  CHECK(strcmp(port.name, "y") == 0 && port.ndim == 2 && port.axes[1].extent == 3 &&
+        strcmp(port.axes[0].name, "batch") == 0);
   CHECK_STATUS(tenon_graph_input(graph, 2, &port), TENON_RANGE);
   CHECK_STATUS(tenon_graph_output(graph, -1, &port), TENON_RANGE);
   tenon_builder_release(b), tenon_graph_release(graph);

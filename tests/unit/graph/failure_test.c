@@ -1,5 +1,5 @@
-/* The n-th allocation fails, for every n: while graphs are built, compiled and run, with one node each of the contract, and
- * with all that a graph may have at once. */
+/* The n-th allocation fails, for every n: while graphs are built, compiled and run, with one node each of the contract,
+ * and with all that a graph may have at once. */
 #include "check.h"
 #include "tensors.h"
 
@@ -58,10 +58,13 @@ static tenon_status_t try_node(void *context) {
     char name[16];
     snprintf(name, sizeof name, "x%d", (int)i);
     for (int32_t d = 0; d < x->ndim; d++) axes[d] = (tenon_axis_t){-1, d == 0 && i == 0 ? "named" : NULL};
-    if (t->is_constant) TRY(tenon_builder_constant(b, name, t->inputs[0][i], &inputs[i]));
-    else TRY(tenon_builder_input(b, name, x->dtype, x->ndim, axes, &inputs[i]));
+    if (t->is_constant)
+      TRY(tenon_builder_constant(b, name, t->inputs[0][i], &inputs[i]));
+    else
+      TRY(tenon_builder_input(b, name, x->dtype, x->ndim, axes, &inputs[i]));
   }
-  for (int32_t i = 0, at = 0; i < CASE_INPUTS; at += t->counts[i++]) operands[i] = (tenon_operand_t){t->counts[i], &inputs[at]};
+  for (int32_t i = 0, at = 0; i < CASE_INPUTS; at += t->counts[i++])
+    operands[i] = (tenon_operand_t){t->counts[i], &inputs[at]};
   TRY(tenon_builder_node(b, "the_node", t->op, t->values, operands, outputs, t->output_count));
   for (int32_t o = 0; o < t->output_count; o++) TRY(tenon_builder_output(b, NULL, outputs[o]));
   TRY(tenon_builder_finish(b, &graph));
@@ -74,7 +77,8 @@ static tenon_status_t try_node(void *context) {
     release_all(made, PORTS);
     if (status == TENON_OK) continue;
     int64_t failures = tn_memory_count(); /* the executable works on the next call, if memory is there again */
-    tenon_status_t again = tenon_executable_run(e, t->is_constant ? NULL : (tenon_tensor_t *const *)t->inputs[v], made, NULL);
+    tenon_status_t again =
+        tenon_executable_run(e, t->is_constant ? NULL : (tenon_tensor_t *const *)t->inputs[v], made, NULL);
     CHECK(again == TENON_OK || again == TENON_MEMORY);
     for (int32_t o = 0; o < t->output_count && again == TENON_OK; o++)
       CHECK(tensor_equal(made[o], t->expected[v][o], 1e-6));
@@ -121,8 +125,8 @@ TEST("graphs of one node each fail cleanly while they are built, compiled and ru
 /* ---- all at once ------------------------------------------------------------------------------------------------ */
 
 enum { HALVE, TRANSPOSE, DENSE, AXPY, NONZERO, COLLECT, DROPOUT, COUNTER, MATVEC, LAYER_NORM, APPLY, TALLY, MARK, OPS };
-static const char *const names[OPS] = {"halve",   "transpose", "dense_copy", "axpy_",      "nonzero", "collect", "dropout",
-                                       "counter", "matvec",    "layer_norm", "apply",      "tally",   "mark_"};
+static const char *const names[OPS] = {"halve",   "transpose", "dense_copy", "axpy_", "nonzero", "collect", "dropout",
+                                       "counter", "matvec",    "layer_norm", "apply", "tally",   "mark_"};
 
 typedef struct whole_t {
   const tenon_op_t *ops[OPS];
@@ -130,10 +134,11 @@ typedef struct whole_t {
   tenon_profile_t *profile;
 } whole_t;
 
-static tenon_status_t add(const whole_t *w, tenon_builder_t *b, int op, const tenon_value_t *attrs, const tenon_edge_t *inputs,
-                          tenon_edge_t *outputs, int32_t count) {
+static tenon_status_t add(const whole_t *w, tenon_builder_t *b, int op, const tenon_value_t *attrs,
+                          const tenon_edge_t *inputs, tenon_edge_t *outputs, int32_t count) {
   tenon_operand_t operands[4];
-  for (int32_t i = 0; i < op_info(w->ops[op]).input_count; i++) operands[i] = (tenon_operand_t){inputs[i] >= 0, &inputs[i]};
+  for (int32_t i = 0; i < op_info(w->ops[op]).input_count; i++)
+    operands[i] = (tenon_operand_t){inputs[i] >= 0, &inputs[i]};
   return tenon_builder_node(b, NULL, w->ops[op], attrs, operands, outputs, count);
 }
 

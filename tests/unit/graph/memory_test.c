@@ -64,7 +64,8 @@ TEST("random lifetimes never overlap and stay near the lower bound") {
     for (size_t i = 0; i < count; i++) {
       int32_t first = (int32_t)pick(100);
       uint64_t length = pick(10) ? pick(8) : pick(100); /* most are short, as the values of a network */
-      blocks[i] = (tn_lifetime_t){(1 + pick(64)) << pick(12), 0, first, first + (int32_t)length};
+      uint64_t size = 1 + pick(64);
+      blocks[i] = (tn_lifetime_t){size << pick(12), 0, first, first + (int32_t)length};
       if (pick(40) == 0) blocks[i].last = INT32_MAX;
     }
     double over = check_plan(blocks, count);
@@ -77,7 +78,8 @@ TEST("random lifetimes never overlap and stay near the lower bound") {
 
 TEST("equal blocks are planned the same way each time") {
   tn_lifetime_t a[50], b[50];
-  for (int i = 0; i < 50; i++) a[i] = b[i] = (tn_lifetime_t){64 << pick(3), 0, (int32_t)pick(10), (int32_t)(10 + pick(10))};
+  for (int i = 0; i < 50; i++)
+    a[i] = b[i] = (tn_lifetime_t){(uint64_t)64 << pick(3), 0, (int32_t)pick(10), (int32_t)(10 + pick(10))};
   uint64_t size[2], bound[2];
   CHECK_STATUS(tn_memory_plan(a, 50, &size[0], &bound[0]), TENON_OK);
   CHECK_STATUS(tn_memory_plan(b, 50, &size[1], &bound[1]), TENON_OK);

@@ -38,7 +38,8 @@ static tenon_executable_t *compile(void) {
   graph_node(b, NULL, "contract::layer_norm", NULL, (tenon_edge_t[]){p, -1, -1}, &n, 1);
   in[0] = n, in[1] = p;
   graph_node(b, NULL, "contract::axpy_", "alpha=0.5", in, &s, 1);
-  tenon_edge_t flat = graph_step(b, "contract::flat", NULL, t), kept = graph_step(b, "contract::collect", "above=0.2", flat);
+  tenon_edge_t flat = graph_step(b, "contract::flat", NULL, t),
+               kept = graph_step(b, "contract::collect", "above=0.2", flat);
   tenon_edge_t outputs[OUTPUTS] = {t, s, graph_step(b, "contract::halve", NULL, kept),
                                    graph_step(b, "contract::median", NULL, flat)};
   for (int o = 0; o < OUTPUTS; o++) CHECK_STATUS(tenon_builder_output(b, NULL, outputs[o]), TENON_OK);
@@ -54,7 +55,8 @@ TEST("two threads that run one executable 10,000 times get what one thread gets"
     for (int i = 0; i < 2; i++) {
       tenon_tensor_t *t = NULL;
       CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, i ? weight : shape, &t), TENON_OK);
-      for (int64_t k = 0, n = tenon_count(t); k < n; k++) ((float *)t->data)[k] = (float)((k * 7 + v * 13 + i * 5) % 11) / 7 - 0.5f;
+      for (int64_t k = 0, n = tenon_count(t); k < n; k++)
+        ((float *)t->data)[k] = (float)((k * 7 + v * 13 + i * 5) % 11) / 7 - 0.5f;
       runners[0].inputs[v][i] = t;
     }
     CHECK_STATUS(tenon_executable_run(runners[0].e, runners[0].inputs[v], runners[0].expected[v], NULL), TENON_OK);

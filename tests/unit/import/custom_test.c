@@ -41,8 +41,8 @@ static tenon_status_t parts_infer(tenon_infer_t *infer) {
 
 static tenon_status_t twice_run(tenon_call_t *call) {
   tenon_tensor_t *once = NULL, *outputs[1] = {NULL};
-  TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, call->inputs, &once));
-  TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, &once, outputs));
+  TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, 1, call->inputs, 1, &once));
+  TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, 1, &once, 1, outputs));
   return call->host->assign(call, 0, outputs[0]);
 }
 

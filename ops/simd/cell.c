@@ -1,0 +1,24 @@
+/* The cells of rnn, gru and lstm, see ../cell.h, as a table for each instruction set.
+ * Called from parts of a parallel loop.  Invariant: f32 uses the functions of math.h, which loops over vectors. */
+#include "../cell.h"
+#include "../recurrent.h"
+#include "isa.h"
+#include "math.h"
+
+#define UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))
+
+#define T float
+#define NAME(x) x##_f32
+#include "../cell_kernel.h"
+
+#define T double
+#define NAME(x) x##_f64
+#include "../cell_kernel.h"
+
+#ifdef TENON_SIMD
+const cells_t ISA_JOIN(core_cells, TENON_SIMD) = {cell_f32, cell_f64};
+#else
+const cells_t core_cells = {cell_f32, cell_f64};
+#define INFO(name, parameters, alpha, beta, value) {#name, parameters, alpha, beta},
+const cell_info_t core_cell_functions[CELL_COUNT] = {CELL_FUNCTIONS(INFO)};
+#endif
