@@ -234,12 +234,6 @@ static void range_of(const tenon_tensor_t *t, uintptr_t *out_begin, uintptr_t *o
   *out_begin = (uintptr_t)t->data + (uintptr_t)low, *out_end = (uintptr_t)t->data + (uintptr_t)high;
 }
 
-static bool overlaps(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* of elements that there are */
-  uintptr_t from, to, begin, end;
-  range_of(a, &from, &to), range_of(b, &begin, &end);
-  return from < end && begin < to;
-}
-
 static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* element i is where element i is */
   size_t size = (size_t)a->ndim * sizeof *a->shape;
   return a->data == b->data && a->ndim == b->ndim && a->dtype.bits == b->dtype.bits &&
@@ -251,17 +245,22 @@ static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) { /
 static tenon_status_t part_inputs(tenon_call_t *call, tenon_tensor_t ***out_inputs) {
   const tenon_op_t *op = call->op;
   tenon_tensor_t **inputs = NULL;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    for (uint32_t o = 0; o < op->output_count && call->inputs[i]; o++) {
-      if (!call->outputs[o] || !overlaps(call->inputs[i], call->outputs[o])) continue;
-      if (is_same_memory(call->inputs[i], call->outputs[o])) continue;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    uintptr_t begin, end, from, to;
+    if (!call->outputs[o]) continue;
+    range_of(call->outputs[o], &begin, &end);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+      tenon_tensor_t *input = call->inputs[i];
+      if (!input || (inputs && inputs[i] != input)) continue; /* absent, or a copy already */
+      range_of(input, &from, &to);
+      if (from >= end || begin >= to || is_same_memory(input, call->outputs[o])) continue;
       if (!inputs && !(inputs = tn_scratch(op->input_count * sizeof *inputs))) return tn_no_memory("a loop", 0);
       if (!*out_inputs) memcpy(inputs, call->inputs, op->input_count * sizeof *inputs);
       *out_inputs = inputs;
-      TN_TRY(tenon_tensor_copy(call->inputs[i], &inputs[i]));
+      TN_TRY(tenon_tensor_copy(input, &inputs[i]));
       TN_TRY(tn_frame_keep(tn_frame_of(call), inputs[i]));
-      break;
     }
+  }
   return TENON_OK;
 }
 
