@@ -112,6 +112,10 @@ TENON_API char *tenon_op_kernel(const tenon_op_t *op, int32_t index);
 typedef struct tenon_attrs_t tenon_attrs_t;
 TENON_API tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs);
 TENON_API void tenon_attrs_release(tenon_attrs_t *attrs);
+/* From here on names and values are those of an older version of the operator, as a model of that time has them: its
+ * UPGRADE texts say what they are called now; what they drop is taken and ignored, what they set is set.  Called before
+ * anything is set.  A version newer than the operator's is taken as that. */
+TENON_API tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version);
 /* Texts and lists are copied, tensors and graphs retained.  INT is taken for FLOAT, STR for CHOICE, INTS for DIMS. */
 TENON_API tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const tenon_value_t *value);
 TENON_API tenon_status_t tenon_attrs_int(tenon_attrs_t *attrs, const char *name, int64_t value);

@@ -1,4 +1,4 @@
-/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, UPGRADE, the words of kernels and loops.  Called by the
+/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, the words of kernels and loops.  Called by the
  * registry when a library is loaded.  Every name is checked against the schema here, so that nobody else looks one up.
  */
 #include "core/rules.h"
@@ -172,7 +172,7 @@ tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
 }
 
-/* ---- USES, UPGRADE ----------------------------------------------------------------------------------------------- */
+/* ---- USES -------------------------------------------------------------------------------------------------------- */
 
 tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena, const char *const **out_names,
                              uint32_t *out_count) {
@@ -188,47 +188,6 @@ tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena
   while (tn_lexer_take(&lexer, ','));
   *out_names = names, *out_count = count;
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "',' or the end");
-}
-
-static tenon_status_t parse_step(tn_lexer_t *lexer, tn_arena_t *arena, tn_upgrade_step_t *out) {
-  static const char *const words[] = {"rename", "set", "drop", NULL};
-  int kind = TN_UPGRADE_RENAME;
-  while (words[kind] && !tn_lexer_is(lexer, words[kind])) kind++;
-  if (!words[kind]) return tn_lexer_unknown(lexer, "rename, set or drop", words, NULL);
-  out->kind = (uint8_t)kind;
-  tn_lexer_next(lexer);
-  TN_TRY(tn_lexer_name(lexer, arena, "the name of an attribute", &out->name));
-  if (kind == TN_UPGRADE_RENAME) {
-    TN_TRY(tn_lexer_expect(lexer, TN_TOKEN_ARROW, "'->' and the new name"));
-    return tn_lexer_name(lexer, arena, "the new name", &out->to);
-  }
-  if (kind == TN_UPGRADE_DROP) return TENON_OK;
-  TN_TRY(tn_lexer_expect(lexer, '=', "'=' and a value"));
-  tenon_value_t ignored;
-  const char *start = lexer->start, *end = start;
-  tn_lexer_t literal = *lexer;
-  TN_TRY(tn_lexer_literal(lexer, arena, &ignored));
-  for (; literal.start != lexer->start; tn_lexer_next(&literal)) end = literal.next;
-  out->to = tn_arena_text(arena, start, (size_t)(end - start));
-  return out->to ? TENON_OK : tn_no_memory("an upgrade", (size_t)(end - start));
-}
-
-tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *arena, tn_upgrade_t *out_upgrade) {
-  tn_lexer_t lexer;
-  *out_upgrade = (tn_upgrade_t){0};
-  if (from < 1 || from > INT32_MAX)
-    return tn_fail(TENON_INVALID, "upgrade from version %" PRId64 ": versions are counted from 1", from);
-  out_upgrade->from = (uint32_t)from;
-  tn_lexer_open(&lexer, "upgrade", text ? text : "");
-  if (lexer.kind == TN_TOKEN_END) return TENON_OK; /* the new version reads old nodes as they are */
-  size_t room = 1;
-  for (const char *c = text; *c; c++) room += *c == ';';
-  tn_upgrade_step_t *steps = tn_arena_array(arena, room, sizeof *steps);
-  if (!steps || room > UINT32_MAX) return tn_no_memory("an upgrade", room * sizeof *steps);
-  do TN_TRY(parse_step(&lexer, arena, &steps[out_upgrade->count++]));
-  while (tn_lexer_take(&lexer, ';'));
-  out_upgrade->steps = steps;
-  return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' or the end");
 }
 
 /* ---- kernels and loops ------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, UPGRADE, and the words of kernels and loops. */
+/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, and the words of kernels and loops. */
 #ifndef TN_CORE_RULES_H
 #define TN_CORE_RULES_H
 
@@ -24,18 +24,6 @@ tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn
 /* Full names of operators, those without a namespace being of `ns`. */
 tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena, const char *const **out_names,
                              uint32_t *out_count);
-
-enum { TN_UPGRADE_RENAME, TN_UPGRADE_SET, TN_UPGRADE_DROP };
-typedef struct tn_upgrade_step_t {
-  uint8_t kind;
-  const char *name, *to; /* RENAME: from, to; SET: name and `to`, the literal's text; DROP: name */
-} tn_upgrade_step_t;
-typedef struct tn_upgrade_t {
-  uint32_t from; /* version */
-  uint32_t count;
-  const tn_upgrade_step_t *steps;
-} tn_upgrade_t;
-tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *arena, tn_upgrade_t *out_upgrade);
 
 enum {
   TN_KERNEL_STRIDED = 1,

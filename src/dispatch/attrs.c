@@ -10,6 +10,7 @@
 
 struct tenon_attrs_t {
   const tenon_op_t *op;
+  int64_t version; /* of the names that are set */
   tenon_value_t *values;
   tn_arena_t arena;
   tenon_tensor_t **tensors; /* retained */
@@ -21,7 +22,7 @@ struct tenon_attrs_t {
 tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs) {
   tenon_attrs_t *attrs = tn_allocate_zero(1, sizeof *attrs);
   if (!attrs) return tn_no_memory("attributes", sizeof *attrs);
-  attrs->op = op;
+  attrs->op = op, attrs->version = op->version;
   uint32_t count = op->schema.attr_count;
   attrs->values = tn_arena_array(&attrs->arena, count + 1, sizeof *attrs->values);
   if (!attrs->values) {
@@ -43,9 +44,11 @@ void tenon_attrs_release(tenon_attrs_t *attrs) {
   tn_release_memory(attrs);
 }
 
+/* out_index -1: an upgrade of the operator drops it. */
 static tenon_status_t find(const tenon_attrs_t *attrs, const char *name, int32_t *out_index) {
-  *out_index = tn_schema_attr(&attrs->op->schema, name, strlen(name));
-  if (*out_index >= 0) return TENON_OK;
+  const char *now = tn_upgrades_name(&attrs->op->upgrades, attrs->version, name);
+  *out_index = now ? tn_schema_attr(&attrs->op->schema, now, strlen(now)) : -1;
+  if (*out_index >= 0 || !now) return TENON_OK;
   return tn_fail(TENON_NOT_FOUND, "%s has no attribute '%s'; its schema is %s", attrs->op->name, name,
                  attrs->op->schema.text);
 }
@@ -70,6 +73,7 @@ tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const ten
   int32_t i;
   tenon_value_t converted;
   TN_TRY(find(attrs, name, &i));
+  if (i < 0) return TENON_OK;
   TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena, &converted));
   TN_TRY(keep(attrs, &converted));
   attrs->values[i] = converted;
@@ -94,13 +98,30 @@ tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const in
   return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_INTS, count, {.ints = values}});
 }
 
+static tenon_status_t parse(tenon_attrs_t *attrs, int32_t index, const char *text) {
+  tenon_value_t parsed;
+  const tn_schema_t *schema = &attrs->op->schema;
+  TN_TRY(tn_value_parse(schema, &schema->attrs[index], text, &attrs->arena, &parsed));
+  attrs->values[index] = parsed;
+  return TENON_OK;
+}
+
 tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text) {
   int32_t i;
-  tenon_value_t parsed;
   TN_TRY(find(attrs, name, &i));
-  TN_TRY(tn_value_parse(&attrs->op->schema, &attrs->op->schema.attrs[i], text, &attrs->arena, &parsed));
-  attrs->values[i] = parsed;
-  return TENON_OK;
+  return i < 0 ? TENON_OK : parse(attrs, i, text);
+}
+
+static tenon_status_t set_upgraded(void *context, const char *name, const char *literal) {
+  tenon_attrs_t *attrs = context; /* the name is one of the schema: tn_upgrades_check */
+  return parse(attrs, tn_schema_attr(&attrs->op->schema, name, strlen(name)), literal);
+}
+
+tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version) {
+  if (version < 1)
+    return tn_fail(TENON_INVALID, "%s: version %lld: versions are counted from 1", attrs->op->name, (long long)version);
+  attrs->version = version;
+  return tn_upgrades_set(&attrs->op->upgrades, version, set_upgraded, attrs);
 }
 
 tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **out_values) {

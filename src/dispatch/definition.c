@@ -170,14 +170,15 @@ static void set_function(tn_definition_t *b, tenon_any_fn *slot, const tenon_ite
 
 static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
   tenon_op_t *op = b->op;
-  tn_upgrade_t *all = tn_arena_array(&op->arena, op->upgrade_count + 1, sizeof *all);
+  tn_upgrades_t *upgrades = &op->upgrades;
+  tn_upgrade_t *all = tn_arena_array(&op->arena, upgrades->count + 1, sizeof *all);
   if (!all) {
     tn_definition_offend(b, TENON_MEMORY, "out of memory: upgrades of %s", op->name);
     return;
   }
-  if (op->upgrade_count) memcpy(all, op->upgrades, op->upgrade_count * sizeof *all);
-  if (!check(b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[op->upgrade_count]))) return;
-  op->upgrades = all, op->upgrade_count++;
+  if (upgrades->count) memcpy(all, upgrades->items, upgrades->count * sizeof *all);
+  if (!check(b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[upgrades->count]))) return;
+  upgrades->items = all, upgrades->count++;
 }
 
 static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth);
@@ -308,6 +309,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
   check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
   check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
+  check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
   check(b, tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
   op->where_text = t.where, op->reuse_text = t.reuse;
   if (op->gradient.text && b->offence_count == before) tn_gradient_walk(&op->gradient, gradient_operator, b);

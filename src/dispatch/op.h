@@ -10,6 +10,7 @@
 #include "core/rules.h"
 #include "core/schema.h"
 #include "core/types.h"
+#include "core/upgrade.h"
 #include "dispatch/key.h"
 
 typedef struct tn_library_t tn_library_t;
@@ -70,8 +71,7 @@ struct tenon_op_t {
   const char *const *use_names;
   uint32_t use_count;
   int64_t version;
-  uint32_t upgrade_count;
-  const tn_upgrade_t *upgrades;
+  tn_upgrades_t upgrades;
   const tn_kernel_t *kernel; /* of the CPU when by_dtype is NULL */
   tn_kernel_t *kernels;      /* all */
   const tn_library_t *library;

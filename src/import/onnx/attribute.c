@@ -281,7 +281,7 @@ static tenon_graph_t *graph_value(tn_lower_t *lower, const tn_attr_t *attr, cons
   return graph;
 }
 
-bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs,
+bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs, const char *name,
                   const char *argument_name) {
   int32_t index = tn_schema_attr(&op->schema, argument_name, strlen(argument_name));
   const tn_onnx_attribute_t *proto = attr->proto;
@@ -320,7 +320,7 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   default: string_value(lower, argument, proto, &value); break;
   }
   if (lower->status == TENON_OK && (argument->kind != TENON_KIND_GRAPH || graph))
-    lower->status = tenon_attrs_set(attrs, argument_name, &value);
+    lower->status = tenon_attrs_set(attrs, name, &value);
   tenon_graph_release(graph);
   if (lower->status == TENON_OK) return true;
   lower->status = tn_prefix(lower->status, "attribute '%.100s': ", attr->name);

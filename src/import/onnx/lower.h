@@ -104,7 +104,9 @@ int64_t tn_lower_int(tn_lower_t *lower, const char *name, int64_t otherwise);
 const char *tn_lower_text(tn_lower_t *lower, const char *name, const char *otherwise);
 /* The attribute as a tensor: lists of numbers and strings 1-D, an int as a list of one, a float as a scalar. */
 tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name);
-/* Gives an attribute of the node to the argument of an operator, converted; false on failure. */
-bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs, const char *argument);
+/* Gives an attribute of the node to the argument of an operator, converted; false on failure.  `name` is what `attrs` is
+ * told: another than the argument's when the node is of an older version of the operator. */
+bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs, const char *name,
+                  const char *argument);
 
 #endif

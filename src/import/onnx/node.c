@@ -344,7 +344,7 @@ static const tenon_op_t *custom_op(tn_lower_t *lower) {
   for (size_t i = 0; node->domain[i] && i < (size_t)size && name[i] != ':'; i++)
     if (!tn_is_name("x", 1) || !tn_is_name((char[]){'x', name[i]}, 2)) name[i] = '_';
   if (tenon_op_find(name, &op) != TENON_OK)
-    tn_lower_missing(lower, "no operator %s is loaded; load its library first (--ops LIB)", name);
+    tn_lower_missing(lower, "no operator %s is loaded; load its library first (tenon_library_load, --ops LIB)", name);
   return op;
 }
 
@@ -386,12 +386,15 @@ static void custom_node(tn_lower_t *lower) {
   tenon_attrs_t *attrs = NULL;
   int32_t count = 0;
   if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
+  int64_t version = lower->version < 1 ? 1 : lower->version; /* of the domain: those of its operators when it was written */
+  (void)failed(lower, tenon_attrs_upgrade(attrs, version));
   for (size_t i = 0; i < lower->attrs.count && lower->status == TENON_OK; i++) {
     tn_attr_t *attr = &lower->attrs.items[i];
-    if (tn_schema_attr(&op->schema, attr->name, strlen(attr->name)) < 0)
+    const char *now = tn_upgrades_name(&op->upgrades, version, attr->name);
+    if (now && tn_schema_attr(&op->schema, now, strlen(now)) < 0)
       tn_lower_fail(lower, "attribute '%.100s' is none of %s", attr->name, op->schema.text);
-    else
-      (void)tn_lower_set(lower, attr, op, attrs, attr->name);
+    else if (now)
+      (void)tn_lower_set(lower, attr, op, attrs, attr->name, now);
     attr->is_used = true;
   }
   custom_count(lower, op, attrs);

@@ -261,7 +261,7 @@ static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, 
       return;
     }
   }
-  if (attr && !stopped(run)) (void)tn_lower_set(run->lower, attr, op, attrs, argument);
+  if (attr && !stopped(run)) (void)tn_lower_set(run->lower, attr, op, attrs, argument, argument);
 }
 
 /* The arguments of a call, after its "("; then the call. */

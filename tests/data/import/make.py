@@ -160,8 +160,8 @@ case("initialisers", model([h.make_node("Add", ["x", "w"], ["a"]), h.make_node("
      sparse_initializer=[sparse]), {"x": x23}, [np.float32(x23 + [1, 2, 3] + [[0, 5, 0], [0, 0, 7]]), np.array([1, 2, 3], np.float32)])
 
 # operators of a custom domain, which tests/unit/import/custom_test.c defines
-def custom(name, nodes, inputs, outputs):
-    write(name, model(nodes, inputs, outputs, opsets=[h.make_opsetid("com.acme", 1)]))
+def custom(name, nodes, inputs, outputs, version=1):
+    write(name, model(nodes, inputs, outputs, opsets=[h.make_opsetid("com.acme", version)]))
 
 
 acme = lambda type, i, o, **kw: h.make_node(type, i, o, name=type.lower(), domain="com.acme", **kw)
@@ -174,6 +174,9 @@ custom("custom/type.onnx", [acme("Scale", ["x"], ["y"], factor="2")], [f23("x")]
 custom("custom/choice.onnx", [acme("Scale", ["x"], ["y"], factor=2.0, mode="sideways")], [f23("x")], [f23("y")])
 custom("custom/required.onnx", [acme("Scale", ["x"], ["y"])], [f23("x")], [f23("y")])
 custom("custom/inputs.onnx", [acme("Scale", ["x", "x"], ["y"], factor=2.0)], [f23("x")], [f23("y")])
+for version, attrs in (1, {"alpha": 2.0, "tint": 3}), (2, {"gain": 2.0, "move": 5.0}), (3, {"factor": 2.0, "shift": 5.0}), (9, {"factor": 2.0, "shift": 5.0}):
+    custom(f"custom/version_{version}.onnx", [acme("Line", ["x"], ["y"], **attrs)], [f23("x")], [f23("y")], version)
+custom("custom/version_late.onnx", [acme("Line", ["x"], ["y"], alpha=2.0)], [f23("x")], [f23("y")], 2)
 custom("custom/name.onnx", [acme("Scael", ["x"], ["y"])], [f23("x")], [f23("y")])
 
 # ---- weights in another file, and models that must be refused ----

@@ -29,7 +29,6 @@ static const int32_t *reused;
 static tn_batching_t batching;
 static const char *const *names;
 static uint32_t name_count;
-static tn_upgrade_t upgrade;
 static tn_kernel_words_t kernel;
 static tn_loop_words_t loop;
 
@@ -41,7 +40,6 @@ static tenon_status_t batch(const char *text, tn_arena_t *to) {
 static tenon_status_t uses(const char *text, tn_arena_t *to) {
   return tn_uses_parse(text, "ns", to, &names, &name_count);
 }
-static tenon_status_t raise(const char *text, tn_arena_t *to) { return tn_upgrade_parse(1, text, to, &upgrade); }
 static tenon_status_t kern(const char *text, tn_arena_t *to) { return tn_kernel_parse(text, to, &kernel); }
 static tenon_status_t loop_of(const char *schema_text, const char *text) {
   tn_schema_t s;
@@ -121,28 +119,6 @@ TEST("USES gives full names in order") {
   CHECK_TEXT(refused(uses("core add", &arena)), "column 6: expected ',' or the end, found 'add'");
 }
 
-TEST("UPGRADE is a list of steps, and a set value keeps its text") {
-  CHECK_STATUS(raise("rename alpha -> scale; set mode = 'le\\'ga;cy'; drop beta; set axes = [1, 2]", &arena), TENON_OK);
-  CHECK(upgrade.from == 1 && upgrade.count == 4 && upgrade.steps[0].kind == TN_UPGRADE_RENAME);
-  CHECK(strcmp(upgrade.steps[0].name, "alpha") == 0 && strcmp(upgrade.steps[0].to, "scale") == 0);
-  CHECK(upgrade.steps[1].kind == TN_UPGRADE_SET && strcmp(upgrade.steps[1].to, "'le\\'ga;cy'") == 0);
-  CHECK(upgrade.steps[2].kind == TN_UPGRADE_DROP && strcmp(upgrade.steps[2].name, "beta") == 0 && !upgrade.steps[2].to);
-  CHECK(strcmp(upgrade.steps[3].to, "[1, 2]") == 0);
-  CHECK_STATUS(raise("", &arena), TENON_OK);
-  CHECK(upgrade.count == 0);
-  CHECK_TEXT(refused(raise("renmae a -> b", &arena)),
-             "upgrade 'renmae a -> b': column 1: expected rename, set or drop, found 'renmae'; did you "
-             "mean 'rename'?");
-  CHECK_TEXT(refused(raise("rename a b", &arena)), "column 10: expected '->' and the new name, found 'b'");
-  CHECK_TEXT(refused(raise("rename a ->", &arena)), "column 12: expected the new name, found the end");
-  CHECK_TEXT(refused(raise("set a 3", &arena)), "column 7: expected '=' and a value, found '3'");
-  CHECK_TEXT(refused(raise("set a = b", &arena)), "column 9: expected a literal");
-  CHECK_TEXT(refused(raise("drop", &arena)), "column 5: expected the name of an attribute, found the end");
-  CHECK_TEXT(refused(tn_upgrade_parse(0, "drop a", &arena, &upgrade)),
-             "upgrade from version 0: versions are counted from 1");
-  CHECK_TEXT(refused(tn_upgrade_parse((int64_t)1 << 40, "drop a", &arena, &upgrade)), "versions are counted from 1");
-}
-
 TEST("a kernel's words are its device, instruction set, dtypes and capabilities") {
   CHECK_STATUS(kern("cpu", &arena), TENON_OK);
   CHECK(strcmp(kernel.device, "cpu") == 0 && kernel.isa == 0 && kernel.dtypes == ~(uint64_t)0 && kernel.flags == 0);
@@ -208,7 +184,6 @@ static const struct {
            {"out: x; indices: y", reuse},
            {"x, y -> out, indices; shift axis", batch},
            {"core::add, mul, core::add.out", uses},
-           {"rename alpha -> scale; set mode = 'legacy'; drop beta; set axes = [1, 2]", raise},
            {"cpu avx512 f32|f64 strided", kern},
            {"f32, f32 -> f32, bool; avx512 strided", loop_any}};
 

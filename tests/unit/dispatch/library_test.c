@@ -145,9 +145,9 @@ TEST("version, upgrades, traits and texts of an operator are there to be read") 
   CHECK(info.traits == (TENON_PURE | TENON_POINTWISE) && info.kernel_count == 1);
   CHECK_TEXT(info.schema, "clamp(Tensor x, *, float low=0.0, float high=1.0) -> Tensor");
   CHECK(strcmp(info.library, "contract") == 0 && strcmp(info.library_version, "1.2.3") == 0);
-  CHECK(op->upgrade_count == 2 && op->upgrades[0].from == 1 && op->upgrades[0].count == 2);
-  CHECK(op->upgrades[0].steps[0].kind == TN_UPGRADE_RENAME && strcmp(op->upgrades[0].steps[0].to, "low") == 0);
-  CHECK(op->upgrades[1].steps[0].kind == TN_UPGRADE_SET);
+  CHECK(op->upgrades.count == 2 && op->upgrades.items[0].from == 1 && op->upgrades.items[0].count == 2);
+  CHECK(op->upgrades.items[0].steps[0].kind == TN_UPGRADE_RENAME && strcmp(op->upgrades.items[0].steps[0].to, "low") == 0);
+  CHECK(op->upgrades.items[1].steps[0].kind == TN_UPGRADE_SET);
   CHECK_TEXT(op->library->about, "licence: as Tenon");
   CHECK(op_info(op_of("contract::census")).version == 1 && op_info(op_of("contract::census")).traits == 0);
   CHECK_TEXT(op_info(op_of("contract::same")).doc, "The same number in another float");

@@ -46,6 +46,14 @@ static tenon_status_t twice_run(tenon_call_t *call) {
   return call->host->assign(call, 0, outputs[0]);
 }
 
+static tenon_status_t line_run(tenon_call_t *call) {
+  const float *x = call->inputs[0]->data;
+  float *y = call->outputs[0]->data;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    y[i] = x[i] * (float)call->attrs[0].as.f + (float)call->attrs[1].as.f;
+  return TENON_OK;
+}
+
 /* clang-format off */
 TENON_LIBRARY(com_acme, "1.0.0",
   TENON_OP("Scale(Tensor x, *, float factor, int[] offsets=[], str['down', 'up'] mode='down', dtype to=f32, "
@@ -54,6 +62,10 @@ TENON_LIBRARY(com_acme, "1.0.0",
   TENON_OP("Parts(Tensor x, Tensor[] more, *, int count) -> Tensor[count]",
     TENON_TYPES("x, more: f32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(parts_infer),
     TENON_KERNEL("cpu", parts_run)),
+  TENON_OP("Line(Tensor x, *, float factor, float shift) -> Tensor",
+    TENON_VERSION(3), TENON_UPGRADE(1, "rename alpha -> gain; drop tint; set move = 5.0"),
+    TENON_UPGRADE(2, "rename gain -> factor; rename move -> shift"),
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", line_run)),
   TENON_OP("Twice(Tensor x, *, graph body) -> Tensor",
     TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_COMPOSITE(twice_run)))
 /* clang-format on */
@@ -82,7 +94,7 @@ static bool run(const char *path, float outputs[2][6]) {
 TEST("without its library, an operator of a custom domain is named with what to load") {
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_load(FOLDER "scale.onnx", NULL, &graph), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "no operator com_acme::Scale is loaded; load its library first (--ops LIB)");
+  CHECK_TEXT(tenon_error(), "no operator com_acme::Scale is loaded; load its library first (tenon_library_load, --ops LIB)");
   CHECK_STATUS(tenon_library_add(tenon_library_com_acme(), NULL, NULL, NULL), TENON_OK);
 }
 
@@ -102,6 +114,20 @@ TEST("a graph attribute can be evaluated; one that uses values from outside is r
   if (run(FOLDER "body.onnx", y)) CHECK(y[0][0] == -8 && y[0][5] == 12);
   CHECK_STATUS(tenon_graph_load(FOLDER "body_captures.onnx", NULL, &graph), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "'x' from outside");
+}
+
+TEST("a node of an older version of its operator is read by the upgrades in between") {
+  static const char *const versions[] = {"1", "2", "3", "9"}; /* 9: the domain has moved on, the operator has not */
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    char path[500];
+    float y[2][6];
+    snprintf(path, sizeof path, FOLDER "version_%s.onnx", versions[i]);
+    if (run(path, y)) CHECK(y[0][0] == -2 * 2 + 5 && y[0][5] == 3 * 2 + 5);
+  }
+  tenon_graph_t *graph = NULL;
+  CHECK_STATUS(tenon_graph_load(FOLDER "version_late.onnx", NULL, &graph), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "node 'line' (Line, domain com.acme, opset 2)");
+  CHECK_TEXT(tenon_error(), "attribute 'alpha' is none of Line(Tensor x");
 }
 
 TEST("what does not fit the schema is said with the schema") {

@@ -143,7 +143,7 @@ TEST("what is wrong with a model is said with its place") {
       {"undefined", {"node 'a' (Add", "'nothing' is not defined"}},
       {"unknown",
        {"node 'f' and 1 more (Frobnicate, domain '', opset 21)", "node 'm' (Mystery, domain 'custom.things', opset 1)",
-        "no operator custom_things::Mystery is loaded; load its library first (--ops LIB)"}},
+        "no operator custom_things::Mystery is loaded; load its library first (tenon_library_load, --ops LIB)"}},
       {"weights_huge", {"impossible shape [4611686018427387904, 1024]"}},
       {"weights_large", {"expected 4398046511104 bytes, found 12"}},
       {"weights_negative", {"impossible shape [-1]"}},
