@@ -48,7 +48,7 @@ install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
 format: ## clang-format over the C sources
-	@git ls-files '*.c' '*.h' | grep -v '^include/tenon/op.h' | xargs clang-format -i --style=file
+	@find include src ops tools examples tests bench -name '*.[ch]' ! -path include/tenon/op.h | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*

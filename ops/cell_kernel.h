@@ -43,8 +43,7 @@ static void NAME(lstm)(const cell_t *cell, T *gates, const T *products, T *h, T 
   NAME(apply)(cell, 0, i, n);
   if (cell->special)
     for (int64_t e = 0; e < n; e++) f[e] = 1 - i[e];
-  else
-    NAME(apply)(cell, 0, f, n);
+  else NAME(apply)(cell, 0, f, n);
   NAME(apply)(cell, 1, g, n);
   for (int64_t e = 0; e < n; e++) c[e] = f[e] * c[e] + i[e] * g[e];
   if (p) NAME(peep)(o, p + n, c, n);

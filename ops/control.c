@@ -82,7 +82,7 @@ static tenon_status_t if_run(tenon_call_t *call) {
   TENON_TRY(read_scalar(call, call->inputs[0], &condition));
   const tenon_graph_t *graph = call->attrs[condition ? IF_THEN : IF_ELSE].as.graph;
   TENON_TRY(call->host->evaluate(call, graph, (uint32_t)call->inputs[1]->shape[0],
-                                  (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count, results));
+                                 (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count, results));
   return give(call, results);
 }
 
@@ -142,10 +142,8 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   if (call->inputs[LOOP_TRIPS]) TENON_TRY(read_scalar(call, call->inputs[LOOP_TRIPS], &more));
-  if (condition)
-    TENON_TRY(read_scalar(call, condition, &go_on));
-  else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL)))
-    return TENON_MEMORY;
+  if (condition) TENON_TRY(read_scalar(call, condition, &go_on));
+  else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL))) return TENON_MEMORY;
   if (!call->inputs[LOOP_CONDITION]) *(uint8_t *)condition->data = 1;
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
@@ -156,8 +154,9 @@ static tenon_status_t loop_run(tenon_call_t *call) {
     *(int64_t *)inputs[0]->data = round;
     inputs[1] = condition;
     if (state_count) memcpy(inputs + 2, current, (size_t)state_count * sizeof *inputs);
-    TENON_TRY(call->host->evaluate(call, call->attrs[LOOP_BODY].as.graph, (uint32_t)(2 + state_count + captured->shape[0]), inputs,
-                                    (uint32_t)(1 + count), results));
+    TENON_TRY(call->host->evaluate(call, call->attrs[LOOP_BODY].as.graph,
+                                   (uint32_t)(2 + state_count + captured->shape[0]), inputs, (uint32_t)(1 + count),
+                                   results));
     TENON_TRY(read_scalar(call, condition = results[0], &go_on));
     if (state_count) memcpy(current, results + 1, (size_t)state_count * sizeof *current);
     for (int64_t i = state_count; i < count; i++) TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
@@ -257,7 +256,8 @@ static tenon_status_t scan_run(tenon_call_t *call) {
     if (state_count) memcpy(inputs, current, (size_t)state_count * sizeof *inputs);
     for (int64_t i = 0; i < scan_count; i++) TENON_TRY(scan_slice(call, i, round, length, &inputs[state_count + i]));
     TENON_TRY(call->host->evaluate(call, call->attrs[SCAN_BODY].as.graph,
-                                    (uint32_t)(state_count + scan_count + captured->shape[0]), inputs, (uint32_t)count, results));
+                                   (uint32_t)(state_count + scan_count + captured->shape[0]), inputs, (uint32_t)count,
+                                   results));
     if (state_count) memcpy(current, results, (size_t)state_count * sizeof *current);
     for (int64_t i = state_count; i < count; i++) TENON_TRY(tensors_add(call, &rounds[i], results[i]));
   }

@@ -167,8 +167,7 @@ void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, win
     int64_t full = window->stride[i] * (window->in[i] - 1) + (window->kernel[i] - 1) * window->dilation[i] + 1;
     int64_t cut = full + list_at(padding, i, 0) - window->out[i];
     if (cut < 0) cut = 0;
-    if (args.auto_pad == WINDOW_SAME_UPPER)
-      window->before[i] = cut / 2;
+    if (args.auto_pad == WINDOW_SAME_UPPER) window->before[i] = cut / 2;
     else if (args.auto_pad == WINDOW_SAME_LOWER || call->attrs[CONV_OUTPUT_SHAPE].count)
       window->before[i] = cut - cut / 2;
     window->after[i] = full - window->before[i] - window->out[i];

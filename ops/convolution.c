@@ -73,10 +73,8 @@ static void patches_pack(const operand_t *o, int64_t first, int64_t count, int64
     tap_set(w, (k + e) % job->taps, tap);
     for (int64_t v = 0; v < count; v++) offsets[e][v] = tap_offset(job, start[v], tap);
   }
-  if (job->dtype.bits == 64)
-    PATCHES(uint64_t)
-  else
-    PATCHES(uint32_t)
+  if (job->dtype.bits == 64) PATCHES(uint64_t)
+  else PATCHES(uint32_t)
 }
 
 #define FILTERS(T)                                                                                                     \
@@ -90,10 +88,8 @@ static void filters_pack(const operand_t *o, int64_t first, int64_t count, int64
                          void *out) {
   const job_t *job = (const job_t *)o->context;
   int64_t taps = job->taps, filters = job->filters;
-  if (job->dtype.bits == 64)
-    FILTERS(uint64_t)
-  else
-    FILTERS(uint32_t)
+  if (job->dtype.bits == 64) FILTERS(uint64_t)
+  else FILTERS(uint32_t)
 }
 
 static void job_place(const void *context, int64_t index, product_t *product) {
@@ -207,10 +203,8 @@ static int pixels_linear(const tenon_tensor_t *t, int64_t *out_stride) {
   *out_stride = 1;
   for (int32_t i = t->ndim - 1; i >= 2; i--) {
     if (t->shape[i] == 1) continue;
-    if (!next)
-      *out_stride = t->strides[i];
-    else if (t->strides[i] != next)
-      return 0;
+    if (!next) *out_stride = t->strides[i];
+    else if (t->strides[i] != next) return 0;
     next = t->strides[i] * t->shape[i];
   }
   return 1;

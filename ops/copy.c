@@ -144,10 +144,8 @@ static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, in
     int64_t first = block * plan->block, count = length - first < plan->block ? length - first : plan->block;
     char *y = (char *)move->to->data + (to + first * to_run) * plan->size;
     const char *x = (const char *)move->from->data + (from + first * from_run) * plan->size;
-    if (plan->tile)
-      plan->tile(y, x, count, move->shape[plan->tile_axis], move->to_strides[plan->tile_axis], from_run);
-    else
-      plan->run(y, x, count, to_run, from_run);
+    if (plan->tile) plan->tile(y, x, count, move->shape[plan->tile_axis], move->to_strides[plan->tile_axis], from_run);
+    else plan->run(y, x, count, to_run, from_run);
     if (++block < plan->blocks) continue;
     block = 0;
     for (int32_t i = plan->outer - 1; i >= 0; i--) {

@@ -2,6 +2,7 @@
  * Each family is a group in a file of its own.  Invariant: nothing here sees more than tenon/op.h. */
 #include <tenon/op.h>
 
+/* clang-format off */
 #define FAMILIES(X)                                                                                                     \
   X(core_view) X(core_copy) X(core_fill) X(core_join) X(core_pad) X(core_gather) X(core_scatter)                       \
   X(core_select) X(core_sort) X(core_cumulative) X(core_unfold) X(core_sample) X(core_boxes) X(core_text)              \
@@ -36,5 +37,6 @@ FAMILIES(DECLARE)
 SIMD_FAMILIES(DECLARE)
 DNN_FAMILIES(DECLARE)
 
-TENON_LIBRARY(core, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP)
-                  DNN_FAMILIES(GROUP))
+TENON_LIBRARY(core, "1.0.0",
+  TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP) DNN_FAMILIES(GROUP))
+/* clang-format on */

@@ -171,10 +171,8 @@ static int group_linear(const side_t *side, const groups_t *g, const int64_t *ex
   for (int32_t i = g->count - 1; i >= 0; i--) {
     int label = g->labels[i];
     if (extents[label] == 1) continue;
-    if (!started)
-      *out_stride = side->strides[label];
-    else if (side->strides[label] != next)
-      return 0;
+    if (!started) *out_stride = side->strides[label];
+    else if (side->strides[label] != next) return 0;
     next = side->strides[label] * extents[label], started = 1;
   }
   return 1;
@@ -296,14 +294,10 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
   if (tenon_count(out) == 0) return TENON_OK;
   tenon_tensor_t *one = call->host->temporary(call, dtype, 0, 0), *of = operands[0];
   if (!one) return TENON_MEMORY;
-  if (core_is(one, TENON_F32))
-    *(float *)one->data = 1;
-  else if (core_is(one, TENON_F64))
-    *(double *)one->data = 1;
-  else if (dtype.bits == 64)
-    *(int64_t *)one->data = 1;
-  else
-    *(int32_t *)one->data = 1;
+  if (core_is(one, TENON_F32)) *(float *)one->data = 1;
+  else if (core_is(one, TENON_F64)) *(double *)one->data = 1;
+  else if (dtype.bits == 64) *(int64_t *)one->data = 1;
+  else *(int32_t *)one->data = 1;
   side_t a = side_of(operands[0], &equation.terms[0], extents), unit = {.data = (char *)one->data};
   for (int32_t i = 1; i < count; i++) {
     uint64_t keep = labels_of(&equation.out);

@@ -13,12 +13,9 @@ static tenon_status_t copy_piece(tenon_call_t *call, tenon_tensor_t *out, int64_
   if (x->dtype.bits < 8 || tenon_dtype_id(x->dtype) == TENON_STRING)
     return core_move_run(call, out, to, x, from, count);
   int64_t size = element_size(x), bytes = size * count;
-  if (bytes == 4)
-    memcpy(y + to * size, z + from * size, 4);
-  else if (bytes == 8)
-    memcpy(y + to * size, z + from * size, 8);
-  else
-    memcpy(y + to * size, z + from * size, (size_t)bytes);
+  if (bytes == 4) memcpy(y + to * size, z + from * size, 4);
+  else if (bytes == 8) memcpy(y + to * size, z + from * size, 8);
+  else memcpy(y + to * size, z + from * size, (size_t)bytes);
   return TENON_OK;
 }
 
@@ -114,8 +111,7 @@ static tenon_status_t elements_part(tenon_call_t *call, void *argument, int64_t 
       int64_t from = base + at * x->strides[axis] + (axis == last ? 0 : j);
       if (size == 4 && x->dtype.bits == 32)
         ((uint32_t *)call->outputs[0]->data)[row * columns + j] = ((const uint32_t *)x->data)[from];
-      else
-        TENON_TRY(copy_piece(call, call->outputs[0], row * columns + j, x, from, 1));
+      else TENON_TRY(copy_piece(call, call->outputs[0], row * columns + j, x, from, 1));
     }
   }
   return TENON_OK;

@@ -73,10 +73,8 @@ static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begi
     operand_t *sides[2] = {&p.a, &p.b};
     int64_t first[2] = {i, j};
     for (int s = 0; s < 2; s++) {
-      if (sides[s]->pack)
-        sides[s]->first += first[s];
-      else
-        sides[s]->data = (const char *)sides[s]->data + first[s] * sides[s]->vector * size;
+      if (sides[s]->pack) sides[s]->first += first[s];
+      else sides[s]->data = (const char *)sides[s]->data + first[s] * sides[s]->vector * size;
     }
     p.c = (char *)p.c + (i * p.row + j * p.column) * size;
     p.m = i_end - i, p.n = j_end - j;

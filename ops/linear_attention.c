@@ -70,10 +70,8 @@ static tenon_status_t heads_run(tenon_call_t *call, void *argument, int64_t begi
   (void)call;
   for (int64_t i = begin; i < end; i++) {
     char *row = task->scratch + i * l->values * (l->out->dtype.bits / 8);
-    if (core_is(l->out, TENON_F64))
-      head_double(l, i / l->kv_heads, i % l->kv_heads, (double *)(void *)row);
-    else
-      head_float(l, i / l->kv_heads, i % l->kv_heads, (float *)(void *)row);
+    if (core_is(l->out, TENON_F64)) head_double(l, i / l->kv_heads, i % l->kv_heads, (double *)(void *)row);
+    else head_float(l, i / l->kv_heads, i % l->kv_heads, (float *)(void *)row);
   }
   return TENON_OK;
 }
@@ -200,10 +198,8 @@ static tenon_status_t channels_run(tenon_call_t *call, void *argument, int64_t b
   const causal_t *c = (const causal_t *)argument;
   (void)call;
   for (int64_t row = begin; row < end; row++) {
-    if (core_is(c->out, TENON_F64))
-      channel_double(c, row, row % c->in[0]->shape[1]);
-    else
-      channel_float(c, row, row % c->in[0]->shape[1]);
+    if (core_is(c->out, TENON_F64)) channel_double(c, row, row % c->in[0]->shape[1]);
+    else channel_float(c, row, row % c->in[0]->shape[1]);
   }
   return TENON_OK;
 }

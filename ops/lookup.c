@@ -39,10 +39,8 @@ static void pick(char *to, const char *from, const int64_t *table, int64_t begin
 #undef PICK
   default:
     for (int64_t j = begin; j < end; j++) {
-      if (table[j] < 0)
-        fill(to + j * size, 1, size, value);
-      else
-        memcpy(to + j * size, from + table[j] * size, (size_t)size);
+      if (table[j] < 0) fill(to + j * size, 1, size, value);
+      else memcpy(to + j * size, from + table[j] * size, (size_t)size);
     }
   }
 }

@@ -133,8 +133,7 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
     if (x == 1) continue;
     if (out->m == 1) /* there is no row stride yet: the batch's becomes it */
       all[x]->row = all[x]->batch[last];
-    else
-      same = all[x]->batch[last] == out->m * all[x]->row;
+    else same = all[x]->batch[last] == out->m * all[x]->row;
   }
   if (same) out->m *= out->batch[last], out->rank = last;
 }

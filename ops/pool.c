@@ -51,10 +51,8 @@ typedef struct pool_t {
     T *best = (T *)(void *)sums->value, *to = (T *)out;                                                                \
     (void)counts, (void)p;                                                                                             \
     for (int64_t l = 0; l < lanes; l++)                                                                                \
-      if (to)                                                                                                          \
-        to[l * stride] = best[l];                                                                                      \
-      else                                                                                                             \
-        best[l] = (least), sums->index[l] = -1;                                                                        \
+      if (to) to[l * stride] = best[l];                                                                                \
+      else best[l] = (least), sums->index[l] = -1;                                                                     \
   }
 MAX(float, F32, -INFINITY)
 MAX(double, F64, -(double)INFINITY)
@@ -83,10 +81,8 @@ MAX(uint64_t, U64, 0)
     T *sum = (T *)(void *)sums->value, *to = (T *)out, p = (T)power;                                                   \
     (void)counts, (void)p;                                                                                             \
     for (int64_t l = 0; l < lanes; l++)                                                                                \
-      if (to)                                                                                                          \
-        to[l * stride] = (result);                                                                                     \
-      else                                                                                                             \
-        sum[l] = 0;                                                                                                    \
+      if (to) to[l * stride] = (result);                                                                               \
+      else sum[l] = 0;                                                                                                 \
   }
 #define TERM_SAME(x) (x)
 #define TERM_F32(x) (p == 2 ? (x) * (x) : p == 1 ? fabsf(x) : powf(fabsf(x), p))

@@ -208,12 +208,9 @@ static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *
   for (int64_t b = 0; b < layer->shape.batch; b++) {
     int64_t row = layer->batch_first ? b * layer->shape.directions + direction : direction * layer->shape.batch + b;
     char *there = t ? (char *)t->data + row * size : 0, *here = state + b * size;
-    if (back)
-      memcpy(there, here, (size_t)size);
-    else if (there)
-      memcpy(here, there, (size_t)size);
-    else
-      memset(here, 0, (size_t)size);
+    if (back) memcpy(there, here, (size_t)size);
+    else if (there) memcpy(here, there, (size_t)size);
+    else memset(here, 0, (size_t)size);
   }
 }
 

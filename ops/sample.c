@@ -186,10 +186,8 @@ static tenon_status_t affine_run(tenon_call_t *call) {
     for (int32_t i = 0; i < axes; i++) {
       int64_t extent = out->shape[axes - i], at = rest % extent;
       rest /= extent;
-      if (align_corners)
-        place[i] = extent > 1 ? 2.0 * (double)at / (double)(extent - 1) - 1 : -1;
-      else
-        place[i] = (2.0 * (double)at + 1) / (double)extent - 1;
+      if (align_corners) place[i] = extent > 1 ? 2.0 * (double)at / (double)(extent - 1) - 1 : -1;
+      else place[i] = (2.0 * (double)at + 1) / (double)extent - 1;
     }
     for (int32_t i = 0; i < axes; i++) {
       double sum = 0;

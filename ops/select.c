@@ -15,10 +15,8 @@ static tenon_status_t compress_infer(tenon_infer_t *infer) {
   if (condition->ndim != 1)
     return tenon_fail(infer, TENON_INVALID, "the condition has rank %d; a list is wanted", condition->ndim);
   out_like(out, x);
-  if (flat)
-    out->ndim = 1, out->dims[0] = dims_product(infer, x->dims, 0, x->ndim);
-  else
-    TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
+  if (flat) out->ndim = 1, out->dims[0] = dims_product(infer, x->dims, 0, x->ndim);
+  else TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (tenon_is_known(condition->dims[0]) && tenon_is_known(out->dims[axis]) &&
       condition->dims[0].value > out->dims[axis].value)
     return tenon_fail(infer, TENON_INVALID, "%" PRId64 " conditions for %" PRId64 " elements", condition->dims[0].value,
@@ -95,13 +93,11 @@ static tenon_status_t hot_infer(tenon_infer_t *infer) {
   out->ndim = indices->ndim + 1;
   for (int32_t i = 0; i < out->ndim; i++)
     if (i != axis) out->dims[i] = indices->dims[i < axis ? i : i - 1];
-  if (integer && depth->values)
-    out->dims[axis] = depth->values[0];
+  if (integer && depth->values) out->dims[axis] = depth->values[0];
   else if (depth->value && tenon_count(depth->value) == 1)
     size = number_get(depth->dtype, depth->value->data, 0),
     out->dims[axis] = tenon_extent(size >= 0 && size < 0x1p60 ? (int64_t)size : -1);
-  else
-    out->dims[axis] = dim_any(infer);
+  else out->dims[axis] = dim_any(infer);
   if (tenon_is_known(out->dims[axis]) && out->dims[axis].value < 0)
     return tenon_fail(infer, TENON_INVALID, "depth is %" PRId64, out->dims[axis].value);
   return TENON_OK;

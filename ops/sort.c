@@ -73,10 +73,8 @@ static tenon_status_t arg_infer(tenon_infer_t *infer) {
   if (axis >= 0 && dim_is(x->dims[axis], 0))
     return tenon_fail(infer, TENON_INVALID, "axis %d is empty: there is nothing to choose from", axis);
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (i != axis)
-      out->dims[out->ndim++] = x->dims[i];
-    else if (infer->attrs[1].as.i)
-      out->dims[out->ndim++] = tenon_extent(1);
+    if (i != axis) out->dims[out->ndim++] = x->dims[i];
+    else if (infer->attrs[1].as.i) out->dims[out->ndim++] = tenon_extent(1);
   }
   return TENON_OK;
 }

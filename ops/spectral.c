@@ -27,10 +27,8 @@ static double element(const tenon_tensor_t *t, int64_t i) {
 }
 
 static void element_set(const tenon_tensor_t *t, int64_t i, double value) {
-  if (core_is(t, TENON_F64))
-    ((double *)t->data)[i] = value;
-  else
-    ((float *)t->data)[i] = (float)value;
+  if (core_is(t, TENON_F64)) ((double *)t->data)[i] = value;
+  else ((float *)t->data)[i] = (float)value;
 }
 
 static void line_run(const lines_t *l, int64_t line, fft_complex_t *z, fft_complex_t *work) {

@@ -47,10 +47,8 @@ static tenon_status_t reshape_infer(tenon_infer_t *infer) {
     out->dims[i] = d;
     for (int32_t j = 0; same < 0 && !tenon_is_known(d) && j < x->ndim; j++)
       if (x->dims[j].value == d.value && !(used >> j & 1)) same = j;
-    if (same >= 0 && !(used >> same & 1))
-      used |= (uint64_t)1 << same;
-    else
-      product = dim_mul(infer, product, d);
+    if (same >= 0 && !(used >> same & 1)) used |= (uint64_t)1 << same;
+    else product = dim_mul(infer, product, d);
   }
   for (int32_t j = 0; j < x->ndim; j++)
     if (!(used >> j & 1)) total = dim_mul(infer, total, x->dims[j]);
@@ -73,10 +71,8 @@ static tenon_status_t flatten_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   int64_t axis = infer->attrs[0].as.i;
   int32_t split = 0;
-  if (axis == x->ndim)
-    split = x->ndim;
-  else
-    TENON_TRY(axis_wrap(infer, axis, x->ndim, &split));
+  if (axis == x->ndim) split = x->ndim;
+  else TENON_TRY(axis_wrap(infer, axis, x->ndim, &split));
   out->alias = 1, out->ndim = 2;
   out->dims[0] = dims_product(infer, x->dims, 0, split);
   out->dims[1] = dims_product(infer, x->dims, split, x->ndim);

@@ -7,14 +7,22 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build
-suites=(layers header unit install command errors examples search onnx models sanitize)
+suites=(layers format header unit install command errors examples search onnx models sanitize)
 declare -A about=(
-  [layers]="includes never climb" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests"
+  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests"
   [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime"
   [sanitize]="a share of the tests under sanitizers")
 
 run_layers() { "$python" tests/layers.py; }
+run_format() { # of clang-format 14, Debian 12's: others lay out differently
+  clang-format --version | grep -q 'version 14' || { echo "skip: clang-format 14 is not installed"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  local bad=() files=()
+  mapfile -t files < <(find include src ops tools examples tests bench -name '*.[ch]' ! -path include/tenon/op.h | sort)
+  mapfile -t bad < <(clang-format --style=file -n "${files[@]}" 2>&1 | sed -nE 's/^([^:]+):[0-9]+:.*warning: .*/\1/p' | sort -u)
+  [ ${#bad[@]} -eq 0 ] || printf 'laid out differently: %s (make format)\n' "${bad[@]}"
+  echo "$((${#files[@]} - ${#bad[@]})) passed, ${#bad[@]} failed, 0 skipped"
+}
 run_header() { "$python" tests/header.py; }
 run_unit() {
   cmake --build "$build" --target unit_tests --parallel "$(nproc)" >"$logs/unit-build.log" 2>&1 || { tail -30 "$logs/unit-build.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }

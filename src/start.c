@@ -61,7 +61,8 @@ tenon_status_t tenon_doctor(char **out_text) {
   const char *limit;
   tn_text_add(&text, "tenon            %s, contract %u.%u\n", tenon_version(), TENON_ABI >> 16, TENON_ABI & 0xffff);
   tn_text_add(&text, "compiler         " TENON_COMPILER_TEXT "\n");
-  tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n", (int)tn_parallel_threads(), tn_parallel_name());
+  tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n", (int)tn_parallel_threads(),
+              tn_parallel_name());
   tn_text_add(&text, "instruction sets");
   for (int i = 0; tn_cpu_word(i); i++)
     if (tn_cpu_has(i)) tn_text_add(&text, " %s", i ? tn_cpu_word(i) : "default");

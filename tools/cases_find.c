@@ -115,10 +115,8 @@ static bool walk(const char *path, int depth, cases_t *cases, text_t *why) {
   if (depth > DEPTH_LIMIT) return true;
   if (is_light(path)) return add_light(cases, path, NULL, &no_json, why);
   if (system_is_folder(path)) return walk_folder(path, depth, cases, why);
-  if (system_is_file(path))
-    text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
-  else
-    text_add(why, "%s: there is no such file or folder", path);
+  if (system_is_file(path)) text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
+  else text_add(why, "%s: there is no such file or folder", path);
   return false;
 }
 

@@ -101,8 +101,7 @@ bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found
   bool same = false;
   if (tenon_tensor_copy(expected, &left) != TENON_OK || tenon_tensor_copy(found, &right) != TENON_OK)
     text_add(why, "%s", tenon_error());
-  else
-    same = compare_elements(left, right, tolerance, why);
+  else same = compare_elements(left, right, tolerance, why);
   tenon_tensor_release(left);
   tenon_tensor_release(right);
   return same;

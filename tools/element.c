@@ -82,14 +82,10 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
     uint32_t word = 0;
     uint16_t half = 0;
     const unsigned char *at = data + index * (bits / 8);
-    if (bits == 64)
-      memcpy(&value, at, sizeof value);
-    else if (bits == 32)
-      memcpy(&word, at, sizeof word), value = word;
-    else if (bits == 16)
-      memcpy(&half, at, sizeof half), value = half;
-    else
-      value = *at;
+    if (bits == 64) memcpy(&value, at, sizeof value);
+    else if (bits == 32) memcpy(&word, at, sizeof word), value = word;
+    else if (bits == 16) memcpy(&half, at, sizeof half), value = half;
+    else value = *at;
     return value;
   }
   uint64_t first = (uint64_t)index * bits, value = 0; /* packed, low bits first */
@@ -104,14 +100,10 @@ static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value
     uint32_t word = (uint32_t)value;
     uint16_t half = (uint16_t)value;
     unsigned char *at = data + index * (bits / 8);
-    if (bits == 64)
-      memcpy(at, &value, sizeof value);
-    else if (bits == 32)
-      memcpy(at, &word, sizeof word);
-    else if (bits == 16)
-      memcpy(at, &half, sizeof half);
-    else
-      *at = (unsigned char)value;
+    if (bits == 64) memcpy(at, &value, sizeof value);
+    else if (bits == 32) memcpy(at, &word, sizeof word);
+    else if (bits == 16) memcpy(at, &half, sizeof half);
+    else *at = (unsigned char)value;
     return;
   }
   uint64_t first = (uint64_t)index * bits;
@@ -132,10 +124,8 @@ static double decode(const format_t *format, uint64_t bits) {
   if (format->top == TOP_ONE_NAN && exponent == ones && mantissa + 1 == (uint64_t)1 << format->mantissa)
     return (double)NAN;
   if (format->top == TOP_ZERO_NAN && negative && exponent == 0 && mantissa == 0) return (double)NAN;
-  if (exponent > 0)
-    mantissa |= (uint64_t)1 << format->mantissa;
-  else
-    exponent = 1;
+  if (exponent > 0) mantissa |= (uint64_t)1 << format->mantissa;
+  else exponent = 1;
   double number = ldexp((double)mantissa, (int)exponent - format->bias - format->mantissa);
   return negative ? -number : number;
 }
@@ -169,10 +159,8 @@ int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
 static double real_at(const tenon_tensor_t *tensor, int64_t index, bool is_double) { /* in f32s or f64s */
   double number = 0;
   float single = 0;
-  if (is_double)
-    memcpy(&number, base(tensor) + index * 8, sizeof number);
-  else
-    memcpy(&single, base(tensor) + index * 4, sizeof single);
+  if (is_double) memcpy(&number, base(tensor) + index * 8, sizeof number);
+  else memcpy(&single, base(tensor) + index * 4, sizeof single);
   return is_double ? number : (double)single;
 }
 
@@ -221,12 +209,9 @@ void element_set(const tenon_tensor_t *tensor, int64_t index, double number) {
     set_bits(tensor, index, exponent + 126 < 0 ? 0 : exponent + 126 > 254 ? 254 : (uint64_t)(exponent + 126));
     return;
   default:
-    if (format)
-      set_bits(tensor, index, encode(format, number));
-    else if (tensor->dtype.code == CODE_INT)
-      set_bits(tensor, index, (uint64_t)(int64_t)number);
-    else
-      set_bits(tensor, index, number > 0 ? (uint64_t)number : 0);
+    if (format) set_bits(tensor, index, encode(format, number));
+    else if (tensor->dtype.code == CODE_INT) set_bits(tensor, index, (uint64_t)(int64_t)number);
+    else set_bits(tensor, index, number > 0 ? (uint64_t)number : 0);
   }
 }
 

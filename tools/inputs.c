@@ -66,10 +66,8 @@ static bool assign_values(const request_t *request, const texts_t *values, text_
   for (int32_t i = 0; fine && i < request->count; i++) {
     input_t *input = &request->inputs[i];
     if (input->values.count > 0) continue;
-    if (!others)
-      missing++;
-    else if (!texts_add(&input->values, others))
-      return text_add(why, "out of memory"), false;
+    if (!others) missing++;
+    else if (!texts_add(&input->values, others)) return text_add(why, "out of memory"), false;
   }
   if (missing > 0) {
     text_add(why, "%d input%s not given:", (int)missing, missing == 1 ? " is" : "s are");

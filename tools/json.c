@@ -13,14 +13,10 @@ void json_add_text(text_t *out, const char *text) {
   }
   text_add(out, "\"");
   for (const char *at = text; *at; at++) {
-    if (*at == '"' || *at == '\\')
-      text_add(out, "\\%c", *at);
-    else if (*at == '\n')
-      text_add(out, "\\n");
-    else if ((unsigned char)*at < 0x20)
-      text_add(out, "\\u%04x", (unsigned)*at);
-    else
-      text_bytes(out, at, 1);
+    if (*at == '"' || *at == '\\') text_add(out, "\\%c", *at);
+    else if (*at == '\n') text_add(out, "\\n");
+    else if ((unsigned char)*at < 0x20) text_add(out, "\\u%04x", (unsigned)*at);
+    else text_bytes(out, at, 1);
   }
   text_add(out, "\"");
 }

@@ -17,10 +17,8 @@ void options_wrap(const char *text, int indent) {
   int column = indent;
   for (const char *word = text; *word;) {
     int size = (int)strcspn(word, " \n");
-    if (column > indent && column + 1 + size > HELP_WIDTH)
-      printf("\n%*s", column = indent, "");
-    else if (column > indent)
-      putchar(' '), column++;
+    if (column > indent && column + 1 + size > HELP_WIDTH) printf("\n%*s", column = indent, "");
+    else if (column > indent) putchar(' '), column++;
     printf("%.*s", size, word);
     column += size, word += size;
     while (*word == ' ') word++;
@@ -37,10 +35,8 @@ static void print_option(const option_t *option) {
   int size = snprintf(label, sizeof label, "  %c%c%s --%s%s%s", option->letter ? '-' : ' ',
                       option->letter ? option->letter : ' ', option->letter ? "," : " ", option->name,
                       option->value ? "=" : "", option->value ? option->value : "");
-  if (size < HELP_COLUMN - 1)
-    printf("%-*s", HELP_COLUMN, label);
-  else
-    printf("%s\n%*s", label, HELP_COLUMN, "");
+  if (size < HELP_COLUMN - 1) printf("%-*s", HELP_COLUMN, label);
+  else printf("%s\n%*s", label, HELP_COLUMN, "");
   options_wrap(option->help, HELP_COLUMN);
 }
 

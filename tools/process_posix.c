@@ -48,9 +48,7 @@ bool process_wait(int64_t id, const char *name, text_t *why) {
     return false;
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-  if (WIFSIGNALED(status))
-    text_add(why, "%s was ended by signal %d", name, WTERMSIG(status));
-  else
-    text_add(why, "%s failed with status %d", name, WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) text_add(why, "%s was ended by signal %d", name, WTERMSIG(status));
+  else text_add(why, "%s failed with status %d", name, WEXITSTATUS(status));
   return false;
 }

@@ -91,10 +91,8 @@ void summary_add_tensor(text_t *out, const char *name, const tenon_tensor_t *ten
     add_values(out, tensor);
   } else {
     tenon_tensor_t *copy = NULL;
-    if (tenon_tensor_copy(tensor, &copy) == TENON_OK)
-      add_values(out, copy);
-    else
-      text_add(out, "  (%s)", tenon_error());
+    if (tenon_tensor_copy(tensor, &copy) == TENON_OK) add_values(out, copy);
+    else text_add(out, "  (%s)", tenon_error());
     tenon_tensor_release(copy);
   }
   text_add(out, "\n");
@@ -109,10 +107,8 @@ void summary_add_port(text_t *out, const tenon_port_t *port) {
   text_add(out, "[");
   for (int32_t i = 0; i < port->ndim; i++) {
     text_add(out, "%s", i ? ", " : "");
-    if (port->axes[i].extent >= 0)
-      text_add(out, "%" PRId64, port->axes[i].extent);
-    else
-      text_add(out, "%s", port->axes[i].name ? port->axes[i].name : "?");
+    if (port->axes[i].extent >= 0) text_add(out, "%" PRId64, port->axes[i].extent);
+    else text_add(out, "%s", port->axes[i].name ? port->axes[i].name : "?");
   }
   text_add(out, "]");
 }

@@ -196,10 +196,8 @@ static void print_command(const texts_t *words) {
     if (i > 0) putchar(' ');
     if (!plain) putchar('\'');
     for (; *word; word++)
-      if (*word == '\'')
-        fputs("'\\''", stdout);
-      else
-        putchar(*word);
+      if (*word == '\'') fputs("'\\''", stdout);
+      else putchar(*word);
     if (!plain) putchar('\'');
   }
   putchar('\n');

@@ -89,10 +89,8 @@ static void print_table(const rows_t *rows) {
     text_add(&line, "%-*s  %7d  %-*s", (int)names, info->name, (int)info->kernel_count, *doc ? (int)signatures : 0,
              signature(&rows->items[i]));
     if (*doc) text_add(&line, "  %.*s", (int)strcspn(doc, "\n"), doc);
-    if (width > 8 && line.size > (size_t)width)
-      printf("%.*s...\n", (int)width - 3, text_get(&line));
-    else
-      printf("%s\n", text_get(&line));
+    if (width > 8 && line.size > (size_t)width) printf("%.*s...\n", (int)width - 3, text_get(&line));
+    else printf("%s\n", text_get(&line));
   }
   text_free(&line);
 }
@@ -153,10 +151,8 @@ static int run(const verb_t *verb, int argc, char **argv) {
       code = say_failure("%s", text_get(&why));
     } else {
       code = EXIT_FINE;
-      if (json)
-        print_json(&rows);
-      else
-        print_table(&rows);
+      if (json) print_json(&rows);
+      else print_table(&rows);
     }
   }
   free(rows.items);

@@ -32,14 +32,10 @@ static void add_value(text_t *out, const tenon_argument_t *argument) {
     text_add(out, "[");
     for (uint32_t i = 0; i < value->count; i++) {
       text_add(out, "%s", i ? ", " : "");
-      if (value->kind == TENON_KIND_INTS)
-        text_add(out, "%" PRId64, value->as.ints[i]);
-      else if (value->kind == TENON_KIND_DIMS)
-        text_add(out, "%" PRId64, value->as.dims[i].value);
-      else if (value->kind == TENON_KIND_FLOATS)
-        text_add(out, "%.15g", value->as.floats[i]);
-      else
-        text_add(out, "'%.*s'", (int)value->as.strs[i].size, value->as.strs[i].data);
+      if (value->kind == TENON_KIND_INTS) text_add(out, "%" PRId64, value->as.ints[i]);
+      else if (value->kind == TENON_KIND_DIMS) text_add(out, "%" PRId64, value->as.dims[i].value);
+      else if (value->kind == TENON_KIND_FLOATS) text_add(out, "%.15g", value->as.floats[i]);
+      else text_add(out, "'%.*s'", (int)value->as.strs[i].size, value->as.strs[i].data);
     }
     text_add(out, "]");
     break;
@@ -123,10 +119,8 @@ static int run(const verb_t *verb, int argc, char **argv) {
     for (int32_t i = 0; code == EXIT_FINE && i < line.operands.count; i++) {
       const tenon_op_t *op = NULL;
       if (i > 0) putchar('\n');
-      if (tenon_op_find(line.operands.items[i], &op) != TENON_OK)
-        code = say_error(NULL);
-      else
-        print_op(op);
+      if (tenon_op_find(line.operands.items[i], &op) != TENON_OK) code = say_error(NULL);
+      else print_op(op);
     }
   }
   texts_free(&line.operands);

@@ -123,12 +123,9 @@ static bool bury_child(const workers_t *workers, worker_t *worker, text_t *why) 
   close(worker->descriptor);
   while (waitpid(worker->id, &status, 0) < 0 && errno == EINTR) continue;
   worker->id = 0;
-  if (worker->late)
-    text_add(&words, "no result after %g s", workers->timeout_ms / 1e3);
-  else if (WIFSIGNALED(status))
-    text_add(&words, "crashed with signal %d", WTERMSIG(status));
-  else
-    text_add(&words, "ended the process with status %d", WEXITSTATUS(status));
+  if (worker->late) text_add(&words, "no result after %g s", workers->timeout_ms / 1e3);
+  else if (WIFSIGNALED(status)) text_add(&words, "crashed with signal %d", WTERMSIG(status));
+  else text_add(&words, "ended the process with status %d", WEXITSTATUS(status));
   bool fine = true;
   if (worker->item >= 0) {
     workers->done(workers->context, worker->item, workers->crashed, text_get(&words));

@@ -1,15 +1,14 @@
-/* search.c: asks questions of a text.  It cuts the text into passages, turns each into a vector, and prints those nearest to
- * the question.  A whole application of Tenon, against tenon/tenon.h alone: a library of operators of one's own (text_ops.c),
- * a model that uses them (make_model.py), and an executable made of that model, which takes text and gives vectors. */
+/* search.c: asks questions of a text.  A whole application of Tenon, against tenon/tenon.h alone: operators of its own
+ * (text_ops.c), a model that uses them (make_model.py), and an executable of it, which takes text and gives vectors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 enum { LEAST = 300, MOST = 1000 /* bytes of a passage */, BATCH = 8, BEST = 3, PRINTED = 160, KINDS = 64 };
 static const char usage[] = "usage: search [-m MODEL] [-l LIBRARY] [-q QUESTION] [FILE...]\n"
-                            "Prints the passages of the files (/usr/share/common-licenses/GPL-3) that answer a question best.\n";
+                            "Prints the passages of the files (Debian's GPL-3) that answer a question best.\n";
 typedef struct text_t {
   char *data;
   tenon_string_t *passages; /* they point into data */
@@ -20,7 +19,7 @@ static void *need(void *memory) { return memory ? memory : (perror("search"), ex
 
 /* Every function of Tenon that can fail says so by its status, and why by tenon_error(). */
 static void check(tenon_status_t status) {
-  if (status != TENON_OK) fprintf(stderr, "search: %s: %s\n", tenon_status_name(status), tenon_error()), exit(EXIT_FAILURE);
+  if (status != TENON_OK) fprintf(stderr, "search: %s\n", tenon_error()), exit(EXIT_FAILURE);
 }
 
 static void read_file(text_t *text, const char *path) {
@@ -50,9 +49,8 @@ static int by_size(const void *a, const void *b) { /* neighbours of one length n
 }
 static void cut(text_t *text) {
   for (const char *begin = text->data, *last = begin + text->size, *end; begin < last; begin = end) {
-    end = begin + 1;
-    if (strchr(" \n\r\t\f", *begin)) continue;
-    end = end_of_passage(begin, last);
+    end = strchr(" \n\r\t\f", *begin) ? begin + 1 : end_of_passage(begin, last);
+    if (end == begin + 1) continue;
     text->passages = need(realloc(text->passages, (size_t)(text->count + 1) * sizeof *text->passages));
     text->passages[text->count++] = (tenon_string_t){begin, (uint64_t)(end - begin)};
   }
@@ -60,7 +58,8 @@ static void cut(text_t *text) {
 }
 
 /* Vectors of so many texts, *width numbers each; the caller frees them. */
-static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count, int64_t *width, tenon_profile_t *profile) {
+static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count, int64_t *width,
+                    tenon_profile_t *profile) {
   float *vectors = NULL;
   for (int64_t done = 0, batch, stride; done < count; done += batch) {
     tenon_tensor_t view, *input = &view, *output = NULL; /* the texts are lent as they are, the vectors are made */
@@ -104,7 +103,7 @@ static void answer(const float *question, const text_t *text, const float *vecto
 /* How long the runs took, and which kinds of operators took most of it. */
 static void report(const tenon_profile_t *profile, const text_t *text) {
   const char *kinds[KINDS];
-  double seconds[KINDS] = {0}, total = 0, largest;
+  double seconds[KINDS] = {0}, total = 0, largest, passages = (double)text->count;
   int64_t count = 0, k;
   for (int32_t i = 0; i < tenon_profile_count(profile); i++) {
     tenon_span_t span = {.size = sizeof span};
@@ -114,33 +113,34 @@ static void report(const tenon_profile_t *profile, const text_t *text) {
     if (k == count) kinds[count++] = span.kind;
     seconds[k] += 1e-9 * (double)(span.end - span.begin), total += 1e-9 * (double)(span.end - span.begin);
   }
-  printf("%lld passages in %.2f s: %.1f passages a second; the time went to\n", (long long)text->count, total, (double)text->count / total);
-  for (int n = 0; n < 6 && n < count; n++) k = take_largest(seconds, count, &largest), printf("  %4.1f %%  %s\n", 100 * largest / total, kinds[k]);
+  printf("%.0f passages in %.2f s: %.1f passages a second; the time went to\n", passages, total, passages / total);
+  for (int n = 0; n < 6 && n < count; n++)
+    k = take_largest(seconds, count, &largest), printf("  %4.1f %%  %s\n", 100 * largest / total, kinds[k]);
 }
 
 int main(int argc, char **argv) {
   const char *model = "build/run/minilm.onnx", *library = "build/run/text_ops.so", *asked = NULL;
-  const char *questions[] = {"May I sell copies of the program?", "Is there a warranty?", "What happens if I violate the licence?"};
+  const char *ask[] = {"May I sell copies of the program?", "Is there a warranty?", "What if I violate the licence?"};
   text_t text = {0};
   for (int option; (option = getopt(argc, argv, "m:l:q:h-:")) != -1;)
     if (option == 'm') model = optarg;
     else if (option == 'l') library = optarg;
     else if (option == 'q') asked = optarg;
     else return fputs(usage, stdout), option == '?' ? 2 : EXIT_SUCCESS;
-  for (int i = optind; i < argc || i == optind; i++) read_file(&text, i < argc ? argv[i] : "/usr/share/common-licenses/GPL-3");
+  for (int i = optind; i < argc || i == optind; i++)
+    read_file(&text, i < argc ? argv[i] : "/usr/share/common-licenses/GPL-3");
   cut(&text);
   if (!text.count) return fputs("search: the files hold no text\n", stderr), EXIT_FAILURE;
   tenon_graph_t *graph = NULL;
   tenon_executable_t *encoder = NULL;
   tenon_profile_t *profile = NULL;
-  check(tenon_library_load(library, 0, NULL));
-  check(tenon_graph_load(model, NULL, &graph));
+  check(tenon_library_load(library, 0, NULL)), check(tenon_graph_load(model, NULL, &graph));
   check(tenon_executable_create(graph, NULL, &encoder));
   check(tenon_profile_create(&profile));
   int64_t width = 0;
   float *vectors = embed(encoder, text.passages, text.count, &width, profile);
   for (int q = 0; q < (asked ? 1 : 3); q++) {
-    tenon_string_t question = {asked ? asked : questions[q], strlen(asked ? asked : questions[q])};
+    tenon_string_t question = {asked ? asked : ask[q], strlen(asked ? asked : ask[q])};
     float *vector = embed(encoder, &question, 1, &width, NULL);
     puts(question.data), answer(vector, &text, vectors, width), free(vector);
   }

@@ -98,12 +98,9 @@ typedef struct range_t {
 static bool in_ranges(const range_t *ranges, size_t count, int32_t c) { /* sorted */
   while (count > 0) {
     const range_t *middle = ranges + count / 2;
-    if (c < middle->first)
-      count /= 2;
-    else if (c > middle->last)
-      count -= count / 2 + 1, ranges = middle + 1;
-    else
-      return true;
+    if (c < middle->first) count /= 2;
+    else if (c > middle->last) count -= count / 2 + 1, ranges = middle + 1;
+    else return true;
   }
   return false;
 }

@@ -72,7 +72,8 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_GRADIENT = 7,  /* text */
   TENON_TAG_BATCHING = 8,  /* text */
   TENON_TAG_SHARDING = 9,  /* text */
-  TENON_TAG_REUSE = 10,    /* text: outputs that may take the memory of an input which nobody needs any more */
+  TENON_TAG_REUSE = 10,    /* text: outputs that may take the memory of an input which nobody needs any more (and which
+                              this call has once only) */
   TENON_TAG_USES = 11,     /* text: operators that the kernels call */
   TENON_TAG_INFER = 12,    /* function: tenon_infer_fn */
   TENON_TAG_VALIDATE = 13, /* function: tenon_node_fn */
@@ -235,7 +236,7 @@ typedef struct tenon_node_t { /* open: op is NULL.  validate, create: attributes
   tenon_meta_t *const *inputs;
   tenon_device_t device;
   uint64_t constant; /* prepare: bit i: inputs[i]->value stays what it is */
-  uint64_t consumed; /* prepare: set bit i if run will not look at constant input i */
+  uint64_t consumed; /* prepare: set bit i if run will not read the elements of constant input i: the host may drop them */
 } tenon_node_t;
 
 typedef struct tenon_random_t { /* number i of the call is tenon_random(seed, offset + i) */
@@ -298,7 +299,8 @@ struct tenon_host_t {
                           const int64_t *shape, const int64_t *strides);
   /* run.  The true shape of an output that infer bounded, and its memory if there was no bound.  May move its data. */
   tenon_status_t (*resize)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape);
-  /* run, composite.  outputs[output] is this tensor: an input, a temporary, a result of invoke.  Shares or copies it. */
+  /* run, composite.  outputs[output] is this tensor (or, of dtype LIST, this whole list): an input, a temporary, a result
+   * of invoke.  Shares or copies it. */
   tenon_status_t (*assign)(tenon_call_t *call, uint32_t output, tenon_tensor_t *tensor);
   /* run.  Copies text into element `index` of a string output. */
   tenon_status_t (*set_string)(tenon_call_t *call, tenon_tensor_t *output, int64_t index, const char *data, uint64_t size);

@@ -43,10 +43,12 @@ TENON_API tenon_status_t tenon_doctor(char **out_text);
 
 typedef struct tenon_library_t tenon_library_t;
 
-enum {                     /* flags of loading */
-  TENON_LOAD_STRICT = 1,   /* refuse what the default policy only reports: initialisers of the library's own, a file that
-                              others may write to */
-  TENON_LOAD_UNLOADABLE = 2 /* tenon_library_release unloads the code with the last handle, operator use included */
+/* flags of loading */
+enum {
+  /* refuse what the default policy only reports: initialisers of the library's own, a file that others may write to */
+  TENON_LOAD_STRICT = 1,
+  /* tenon_library_release unloads the code with the last handle, operator use included */
+  TENON_LOAD_UNLOADABLE = 2
 };
 
 /* Loads a library: reads the file without running it, then queries, verifies, opens.  `path` with a separator is a path;
@@ -92,7 +94,7 @@ typedef struct tenon_argument_t {
   uint32_t size;
   uint32_t role, kind; /* kind: TENON_KIND_...; of inputs and results TENSOR or TENSORS */
   uint32_t is_optional, is_keyword, is_host, is_written, has_default;
-  int32_t index;    /* among the inputs, the attributes or the results */
+  int32_t index; /* among the inputs, the attributes or the results */
   uint32_t choice_count;
   const char *const *choices;
   const char *name;
@@ -121,7 +123,8 @@ TENON_API tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name,
 TENON_API tenon_status_t tenon_attrs_int(tenon_attrs_t *attrs, const char *name, int64_t value);
 TENON_API tenon_status_t tenon_attrs_float(tenon_attrs_t *attrs, const char *name, double value);
 TENON_API tenon_status_t tenon_attrs_text(tenon_attrs_t *attrs, const char *name, const char *value);
-TENON_API tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const int64_t *values, uint32_t count);
+TENON_API tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const int64_t *values,
+                                          uint32_t count);
 /* The same from a text in the schema's language: "0.5", "[1, 2]", "f32", "tanh". */
 TENON_API tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text);
 /* The array that calls take, in the schema's order.  Fails when a required attribute is missing (all are listed), or when
@@ -151,7 +154,8 @@ TENON_API void tenon_tensor_release(tenon_tensor_t *tensor);
 /* A dense copy. */
 TENON_API tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor);
 /* Copies text into element `index` (row-major) of a string tensor that tenon_tensor_create made. */
-TENON_API tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size);
+TENON_API tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data,
+                                                 uint64_t size);
 /* Reads .npy (NumPy format 1 to 3) and .pb (ONNX TensorProto) files; writes .npy.  Types that NumPy lacks (bf16, f8, ...)
  * are written as unsigned integers of their size, strings as NumPy unicode. */
 TENON_API tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor);
@@ -160,7 +164,8 @@ TENON_API tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const c
  * reference is gone.  Export gives a struct whose deleter the consumer calls.  String tensors cannot leave. */
 struct DLManagedTensorVersioned;
 struct DLManagedTensor;
-TENON_API tenon_status_t tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed, tenon_tensor_t **out_tensor);
+TENON_API tenon_status_t tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed,
+                                                  tenon_tensor_t **out_tensor);
 TENON_API tenon_status_t tenon_tensor_to_dlpack(tenon_tensor_t *tensor, struct DLManagedTensorVersioned **out_managed);
 TENON_API tenon_status_t tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed, tenon_tensor_t **out_tensor);
 TENON_API tenon_status_t tenon_tensor_to_dlpack_legacy(tenon_tensor_t *tensor, struct DLManagedTensor **out_managed);
@@ -184,7 +189,8 @@ TENON_API void tenon_random_seed(uint64_t seed);
 
 /* An operator with attributes, its state and its prepared code: the hot form where an operator has state. */
 typedef struct tenon_bound_t tenon_bound_t;
-TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound);
+TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs,
+                                            tenon_bound_t **out_bound);
 TENON_API void tenon_bound_release(tenon_bound_t *bound);
 TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                          tenon_tensor_t *const *outputs);
@@ -228,7 +234,7 @@ TENON_API tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t 
 TENON_API tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text);
 
 typedef struct tenon_builder_t tenon_builder_t;
-typedef int32_t tenon_edge_t; /* a value of the graph that is being built */
+typedef int32_t tenon_edge_t;    /* a value of the graph that is being built */
 typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */
   int32_t count;
   const tenon_edge_t *edges;
@@ -236,8 +242,8 @@ typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, 
 /* A builder belongs to one thread at a time.  Names are for messages, dumps and ports; NULL: made up. */
 TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
 TENON_API void tenon_builder_release(tenon_builder_t *builder);
-TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype, int32_t ndim,
-                                             const tenon_axis_t *axes, tenon_edge_t *out_edge);
+TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype,
+                                             int32_t ndim, const tenon_axis_t *axes, tenon_edge_t *out_edge);
 /* Retains the tensor, which nobody may write to any more. */
 TENON_API tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
                                                 tenon_edge_t *out_edge);

@@ -160,10 +160,8 @@ tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
   dnnl_status_t status = dnnl_out_of_memory;
   if (good) status = dnnl_primitive_execute(job->primitive, stream, job->arg_count, args);
   if (status == dnnl_success) status = dnnl_stream_wait(stream);
-  if (shared)
-    atomic_flag_clear_explicit(&job->busy, memory_order_release);
-  else
-    objects_destroy(stream, own, job->arg_count);
+  if (shared) atomic_flag_clear_explicit(&job->busy, memory_order_release);
+  else objects_destroy(stream, own, job->arg_count);
   if (status == dnnl_success) return TENON_OK;
   if (job->scratch && !scratch) return TENON_MEMORY; /* said already */
   return tenon_fail(call, status == dnnl_out_of_memory ? TENON_MEMORY : TENON_INTERNAL,

@@ -120,10 +120,8 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
                   0};
   core_gemm_fast(at->dtype, &qk);
   for (int64_t r = 0; r < rows; r++) {
-    if (at->dtype.bits == 64)
-      row_f64(at, (double *)scores + r * count, b, h, first + r);
-    else
-      row_f32(at, (float *)scores + r * count, b, h, first + r);
+    if (at->dtype.bits == 64) row_f64(at, (double *)scores + r * count, b, h, first + r);
+    else row_f32(at, (float *)scores + r * count, b, h, first + r);
   }
   core_gemm_fast(at->dtype, &pv);
 }

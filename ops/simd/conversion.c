@@ -158,8 +158,7 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
   for (int64_t i = 0; i < count; i++) {
     char buffer[NUMBER_TEXT_SIZE];
     tenon_string_t text = {buffer, 0};
-    if (job->from->stored == TEXT)
-      text = ((const tenon_string_t *)job->x)[begin + i];
+    if (job->from->stored == TEXT) text = ((const tenon_string_t *)job->x)[begin + i];
     else if (job->from->dtype == TENON_BOOL)
       text.data = block->whole[i] ? "True" : "False", text.size = strlen(text.data);
     else if (job->loaded == WHOLE)

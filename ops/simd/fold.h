@@ -86,7 +86,8 @@ typedef struct fold_t {
       }                                                                                                                \
     }                                                                                                                  \
   }
-#define FOLD_OF(name) {name##_run, name##_rows, name##_start, name##_merge}
+#define FOLD_OF(name)                                                                                                  \
+  { name##_run, name##_rows, name##_start, name##_merge }
 
 #define MAP_SELF(x) (x)
 #define MAP_SQUARE(x) ((x) * (x))

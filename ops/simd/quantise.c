@@ -126,12 +126,10 @@ static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *sca
   int64_t outer = row / r->per_outer, k = row % r->per_outer, total = r->n * r->inner, start = k * r->width;
   int64_t blocks = r->block ? (r->n + r->block - 1) / r->block : 0;
   *width = total - start < r->width ? total - start : r->width;
-  if (r->single)
-    *scale = 0;
+  if (r->single) *scale = 0;
   else if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
     *scale = r->each ? (outer * blocks + k / r->block) * r->inner : outer * blocks + k;
-  else
-    *scale = r->each ? 0 : k;
+  else *scale = r->each ? 0 : k;
   return outer * total + start;
 }
 
@@ -248,10 +246,8 @@ static tenon_status_t quantise_run(tenon_call_t *call) {
   rows_t r = {.saturate = call->attrs[4].as.i != 0};
   TENON_TRY(lay_out(call, &r));
   tenon_dtype_t of_x = r.x->dtype, of_scale = call->inputs[1]->dtype;
-  if (precision->kind != TENON_KIND_NONE)
-    r.precision = precision->as.dtype;
-  else if (tenon_dtype_id(of_x) == tenon_dtype_id(of_scale))
-    r.precision = of_x;
+  if (precision->kind != TENON_KIND_NONE) r.precision = precision->as.dtype;
+  else if (tenon_dtype_id(of_x) == tenon_dtype_id(of_scale)) r.precision = of_x;
   int packed = r.out->dtype.bits < 8;
   if (packed && !(r.codes = call->host->allocate(call, (uint64_t)tenon_count(r.out) + 1))) return TENON_MEMORY;
   TENON_TRY(each_row(call, &r, quantise_part));

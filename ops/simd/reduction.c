@@ -131,10 +131,8 @@ static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n)
   for (int64_t i = 0; i < n; i++) {
     if (p->how == SHIFT) { /* an infinite shift would give NaN */
       double shift = isfinite(words[i].f) ? words[i].f : 0.0;
-      if (p->kind->wide == 4)
-        ((float *)p->shift)[first + i] = (float)shift;
-      else
-        ((double *)p->shift)[first + i] = shift;
+      if (p->kind->wide == 4) ((float *)p->shift)[first + i] = (float)shift;
+      else ((double *)p->shift)[first + i] = shift;
     } else {
       p->kind->store(p->out, first + i, finished(p, words[i], first + i));
     }
@@ -202,14 +200,10 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
     }
     const char *shift = p->shift && p->how != SHIFT ? p->shift + first * p->kind->wide : NULL;
     p->fold->start(acc, n);
-    if (p->run)
-      fold_runs(p, acc, base, from, to, shift);
-    else
-      fold_rows(p, acc, base, n, from, to, shift);
-    if (p->pieces == 1)
-      emit(p, acc, first, n);
-    else
-      memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
+    if (p->run) fold_runs(p, acc, base, from, to, shift);
+    else fold_rows(p, acc, base, n, from, to, shift);
+    if (p->pieces == 1) emit(p, acc, first, n);
+    else memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
   }
   return TENON_OK;
 }
@@ -329,10 +323,8 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   if (!mask && !infer->attrs[1].as.i) mask = axes_all(x->ndim);
   out->ndim = 0;
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (!(mask >> i & 1))
-      out->dims[out->ndim++] = x->dims[i];
-    else if (keepdims)
-      out->dims[out->ndim++] = tenon_extent(1);
+    if (!(mask >> i & 1)) out->dims[out->ndim++] = x->dims[i];
+    else if (keepdims) out->dims[out->ndim++] = tenon_extent(1);
   }
   return TENON_OK;
 }

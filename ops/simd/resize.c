@@ -302,10 +302,8 @@ static tenon_status_t resize_run(tenon_call_t *call) {
   if (!native) {
     void *wide = call->host->allocate(call, (uint64_t)count * size);
     if (!wide) return TENON_MEMORY;
-    if (is_double)
-      f64_load(x, (double *)wide, count);
-    else
-      f32_load(x, (float *)wide, count);
+    if (is_double) f64_load(x, (double *)wide, count);
+    else f32_load(x, (float *)wide, count);
     from = wide;
   }
   if (left == 0 && native) memcpy(out->data, from, (size_t)count * size);

@@ -7,8 +7,7 @@
 
 #include "base/cpu_probe.h"
 
-static const char *const words[] = {"",     "neon",   "dotprod",    "sve",        "avx2",
-                                    "avx512", "avx512vnni", "avx512bf16", "amx"};
+static const char *const words[] = {"", "neon", "dotprod", "sve", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum { WORDS = sizeof words / sizeof *words };
 
 int tn_cpu_rank(const char *word, size_t size) {

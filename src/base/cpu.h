@@ -10,7 +10,7 @@
 int tn_cpu_rank(const char *word, size_t size);
 /* May kernels of that rank run here, now? */
 bool tn_cpu_has(int rank);
-const char *tn_cpu_word(int rank);          /* NULL past the last */
+const char *tn_cpu_word(int rank); /* NULL past the last */
 /* Reads TENON_CPU_CAPABILITY again and fails when it names no known set; otherwise false with *out_value the bad word. */
 bool tn_cpu_limit_valid(const char **out_value);
 

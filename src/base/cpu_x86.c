@@ -27,8 +27,7 @@ bool tn_cpu_probe(const char *word) {
   leaf_t one = leaf(1, 0), seven = leaf(7, 0), more = leaf(7, 1);
   unsigned long long saved = saved_registers();
   bool avx2 = (saved & 6) == 6 && all(one.c, 1u << 28 | 1u << 12 | 1u << 29) && all(seven.b, 1u << 5);
-  bool avx512 = avx2 && (saved & 0xe6) == 0xe6 &&
-                all(seven.b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31);
+  bool avx512 = avx2 && (saved & 0xe6) == 0xe6 && all(seven.b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31);
   if (strcmp(word, "avx2") == 0) return avx2;
   if (strcmp(word, "avx512") == 0) return avx512;
   if (strcmp(word, "avx512vnni") == 0) return avx512 && all(seven.c, 1u << 11);

@@ -14,6 +14,8 @@ typedef struct tn_file_t {
 /* Maps a regular file.  Anything else (missing, folder, FIFO, unreadable) is an error that says what it is. */
 tenon_status_t tn_file_map(const char *path, tn_file_t *out_file);
 void tn_file_unmap(tn_file_t *file);
+/* Bytes of a mapped file that are not needed soon: their memory goes back to the system.  They stay readable. */
+void tn_file_forget(const void *data, size_t size);
 bool tn_file_exists(const char *path); /* a regular file */
 bool tn_file_is_folder(const char *path);
 /* The one absolute path of a file, links resolved.  Errors are NOT_FOUND and DENIED. */

@@ -13,11 +13,11 @@
 #include "base/status.h"
 
 static const char *kind_of(mode_t mode) {
-  return S_ISDIR(mode)    ? "a folder"
-         : S_ISFIFO(mode) ? "a FIFO"
-         : S_ISSOCK(mode) ? "a socket"
+  return S_ISDIR(mode)                    ? "a folder"
+         : S_ISFIFO(mode)                 ? "a FIFO"
+         : S_ISSOCK(mode)                 ? "a socket"
          : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
-                                           : "no regular file";
+                                          : "no regular file";
 }
 
 tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
@@ -38,8 +38,7 @@ tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED)
       status = tn_fail(TENON_MEMORY, "%s: cannot map %lld bytes: %s", path, (long long)info.st_size, strerror(errno));
-    else
-      *out_file = (tn_file_t){data, (size_t)info.st_size};
+    else *out_file = (tn_file_t){data, (size_t)info.st_size};
   }
   close(descriptor);
   return status;
@@ -48,6 +47,12 @@ tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
 void tn_file_unmap(tn_file_t *file) {
   if (file->data) munmap((void *)(uintptr_t)file->data, file->size);
   *file = (tn_file_t){NULL, 0};
+}
+
+void tn_file_forget(const void *data, size_t size) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t begin = ((uintptr_t)data + page - 1) / page * page, end = ((uintptr_t)data + size) / page * page;
+  if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a hint */
 }
 
 bool tn_file_exists(const char *path) {

@@ -18,10 +18,10 @@ typedef struct tn_map_t {
   size_t capacity, used, count; /* used: with removed ones */
 } tn_map_t;
 
-void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size); /* NULL: absent */
+void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size);       /* NULL: absent */
 bool tn_map_put(tn_map_t *map, const char *key, size_t key_size, void *value); /* replaces; false: out of memory */
-void *tn_map_remove(tn_map_t *map, const char *key, size_t key_size);    /* gives the value back, or NULL */
-void tn_map_clear(tn_map_t *map);                                       /* values are the caller's */
+void *tn_map_remove(tn_map_t *map, const char *key, size_t key_size);          /* gives the value back, or NULL */
+void tn_map_clear(tn_map_t *map);                                              /* values are the caller's */
 /* Walks the map: start with *position 0; NULL at the end. */
 void *tn_map_next(const tn_map_t *map, size_t *position, const char **out_key);
 

@@ -52,7 +52,8 @@ void tn_release_memory(void *pointer) { free(pointer); }
 
 void *tn_allocate_aligned(size_t size) {
   if (size > SIZE_MAX / 2 || refuse(size)) return NULL;
-  char *block = malloc(size + 2 * TN_ALIGNMENT); /* room for the block's own address in front; aligned_alloc is not portable */
+  char *block =
+      malloc(size + 2 * TN_ALIGNMENT); /* room for the block's own address in front; aligned_alloc is not portable */
   if (!block) return NULL;
   char *aligned = block + TN_ALIGNMENT - (uintptr_t)block % TN_ALIGNMENT;
   if ((size_t)(aligned - block) < sizeof(void *)) aligned += TN_ALIGNMENT;

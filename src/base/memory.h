@@ -9,13 +9,13 @@
 
 enum { TN_ALIGNMENT = 64 }; /* bytes, of tensors and workspaces */
 
-void *tn_allocate(size_t size);                       /* undefined contents; size 0 gives a unique pointer */
-void *tn_allocate_zero(size_t count, size_t size);    /* zeroed; NULL when count * size overflows */
-void *tn_reallocate(void *pointer, size_t size);      /* the old block stays on failure */
-void tn_release_memory(void *pointer);                /* NULL is fine */
-void *tn_allocate_aligned(size_t size);               /* TN_ALIGNMENT; freed by tn_release_aligned */
+void *tn_allocate(size_t size);                    /* undefined contents; size 0 gives a unique pointer */
+void *tn_allocate_zero(size_t count, size_t size); /* zeroed; NULL when count * size overflows */
+void *tn_reallocate(void *pointer, size_t size);   /* the old block stays on failure */
+void tn_release_memory(void *pointer);             /* NULL is fine */
+void *tn_allocate_aligned(size_t size);            /* TN_ALIGNMENT; freed by tn_release_aligned */
 void tn_release_aligned(void *pointer);
-char *tn_copy_text(const char *text, size_t size);    /* terminated copy of `size` bytes */
+char *tn_copy_text(const char *text, size_t size); /* terminated copy of `size` bytes */
 
 /* Makes the n-th allocation from now fail (and those after it, if `sticky`); 0 switches that off.  Tests only. */
 void tn_memory_fail_after(int64_t n, bool sticky);

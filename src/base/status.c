@@ -61,8 +61,8 @@ tenon_status_t tn_no_memory(const char *what, size_t size) {
 }
 
 const char *tn_status_name(tenon_status_t code) {
-  static const char *const names[] = {"ok",        "cancelled", "unknown",   "invalid", "deadline", "not found",
-                                      "exists",    "denied",    "no memory", "precondition", "aborted",  "out of range",
-                                      "unimplemented", "internal", "unavailable"};
+  static const char *const names[] = {"ok",        "cancelled",    "unknown",       "invalid",   "deadline",
+                                      "not found", "exists",       "denied",        "no memory", "precondition",
+                                      "aborted",   "out of range", "unimplemented", "internal",  "unavailable"};
   return code >= 0 && code < (int)(sizeof names / sizeof *names) ? names[code] : "unknown status";
 }

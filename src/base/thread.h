@@ -12,9 +12,9 @@ typedef struct tn_thread_t {
   void *profile;             /* the profile that spans of this thread go to, or NULL */
   uint64_t seed, drawn;      /* random numbers of this thread, if it has a seed of its own */
   int32_t has_seed;
-  void *cache[1];            /* the first scratch block, freed with the thread */
+  void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
-  char *error;               /* message of the last failure, or NULL: short_error */
+  char *error;                        /* message of the last failure, or NULL: short_error */
   char short_error[256];
 } tn_thread_t;
 
@@ -26,7 +26,10 @@ void tn_thread_drop(void); /* frees the calling thread's block (at shutdown; oth
 typedef struct tn_mutex_t {
   uint64_t room[6];
 } tn_mutex_t;
-#define TN_MUTEX_INIT {{0}} /* a valid unlocked mutex */
+#define TN_MUTEX_INIT                                                                                                  \
+  {                                                                                                                    \
+    { 0 }                                                                                                              \
+  } /* a valid unlocked mutex */
 void tn_mutex_lock(tn_mutex_t *mutex);
 void tn_mutex_unlock(tn_mutex_t *mutex);
 

@@ -54,15 +54,15 @@ static inline uint16_t to_bf16(float f) {
 
 typedef struct layout_t { /* of an 8-bit float */
   uint8_t code, mantissa, bias;
-  uint8_t max;  /* largest finite magnitude */
-  uint8_t nan;  /* 0: none but negative zero's pattern, see is_fnuz */
+  uint8_t max; /* largest finite magnitude */
+  uint8_t nan; /* 0: none but negative zero's pattern, see is_fnuz */
   bool has_infinity, is_fnuz, is_unsigned;
 } layout_t;
 
 static const layout_t layouts[] = {
-    {7, 4, 3, 0x6f, 0x7f, true, false, false},  {8, 3, 7, 0x77, 0x7f, true, false, false},
-    {9, 3, 11, 0x7f, 0x80, false, true, false}, {10, 3, 7, 0x7e, 0x7f, false, false, false},
-    {11, 3, 8, 0x7f, 0x80, false, true, false}, {12, 2, 15, 0x7b, 0x7f, true, false, false},
+    {7, 4, 3, 0x6f, 0x7f, true, false, false},   {8, 3, 7, 0x77, 0x7f, true, false, false},
+    {9, 3, 11, 0x7f, 0x80, false, true, false},  {10, 3, 7, 0x7e, 0x7f, false, false, false},
+    {11, 3, 8, 0x7f, 0x80, false, true, false},  {12, 2, 15, 0x7b, 0x7f, true, false, false},
     {13, 2, 16, 0x7f, 0x80, false, true, false}, {14, 0, 127, 0xfe, 0xff, false, false, true},
 };
 
@@ -91,7 +91,7 @@ static uint8_t to_f8(const layout_t *l, float f) {
     int e;
     if (a == 0) return 0;
     if (isinf(a)) return l->max;
-    float m = frexpf(a, &e); /* a = m * 2^e, m in [0.5, 1) */
+    float m = frexpf(a, &e);     /* a = m * 2^e, m in [0.5, 1) */
     e += m >= 0.75f ? 127 : 126; /* halves up, as in ONNX */
     return (uint8_t)(e < 0 ? 0 : e > 254 ? 254 : e);
   }

@@ -16,7 +16,8 @@ typedef struct walk_t { /* the merged axes, outermost first; strides in bytes */
   char *target;
 } walk_t;
 
-static void copy_run(const walk_t *w, const char *from, char *to, int64_t count, int64_t from_stride, int64_t to_stride) {
+static void copy_run(const walk_t *w, const char *from, char *to, int64_t count, int64_t from_stride,
+                     int64_t to_stride) {
   if (from_stride == w->size && to_stride == w->size) {
     memcpy(to, from, (size_t)(count * w->size));
     return;

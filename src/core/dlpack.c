@@ -8,7 +8,8 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 
-static tenon_status_t import(const tn_dl_tensor_t *dl, tenon_free_fn release, void *context, tenon_tensor_t **out_tensor) {
+static tenon_status_t import(const tn_dl_tensor_t *dl, tenon_free_fn release, void *context,
+                             tenon_tensor_t **out_tensor) {
   if (dl->device.type != 1)
     return tn_fail(TENON_UNIMPLEMENTED, "DLPack device type %d: this version takes tensors in host memory (type 1)",
                    (int)dl->device.type);
@@ -16,7 +17,8 @@ static tenon_status_t import(const tn_dl_tensor_t *dl, tenon_free_fn release, vo
     return tn_fail(TENON_INVALID, "DLPack dtype (code %d, bits %d, lanes %d) is not one of contract 1", dl->dtype.code,
                    dl->dtype.bits, dl->dtype.lanes);
   if (dl->ndim < 0 || dl->ndim > TENON_RANK_MAX || (dl->ndim > 0 && !dl->shape))
-    return tn_fail(TENON_INVALID, "DLPack tensor of %d dimensions%s", (int)dl->ndim, dl->shape ? "" : " without a shape");
+    return tn_fail(TENON_INVALID, "DLPack tensor of %d dimensions%s", (int)dl->ndim,
+                   dl->shape ? "" : " without a shape");
   static char nothing[TN_ALIGNMENT]; /* what an empty tensor points to */
   bool is_empty = tn_shape_count(dl->ndim, dl->shape) == 0;
   void *data = dl->data ? (char *)dl->data + dl->byte_offset : is_empty ? nothing : NULL;

@@ -611,10 +611,8 @@ static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, si
 
 static void print_atom(const tn_extents_t *extents, const atom_t *atom, bool is_part, size_t limit, tn_text_t *text) {
   if (atom->kind == SYMBOL) {
-    if (atom->name)
-      tn_text_add(text, "%.64s", atom->name);
-    else
-      tn_text_add(text, "?%u", atom->serial);
+    if (atom->name) tn_text_add(text, "%.64s", atom->name);
+    else tn_text_add(text, "?%u", atom->serial);
     if (atom->a.value == -1 || is_part) return;
     tn_text_add(text, "<=");
     print(extents, atom->a, false, limit, text);

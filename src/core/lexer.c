@@ -132,10 +132,8 @@ const char *tn_escape(const char *data, size_t size, char *out_text, size_t capa
       used += (size_t)snprintf(out_text + used, capacity - used, "...");
       break;
     }
-    if (plain)
-      out_text[used++] = (char)c;
-    else
-      used += (size_t)snprintf(out_text + used, capacity - used, "\\x%02x", c);
+    if (plain) out_text[used++] = (char)c;
+    else used += (size_t)snprintf(out_text + used, capacity - used, "\\x%02x", c);
   }
   out_text[used < capacity ? used : capacity - 1] = 0;
   return out_text;
@@ -280,10 +278,8 @@ bool tn_number_parse(const char *source, size_t size, double *out_number) {
   size_t point_size = decimal_point(point), used = 0;
   for (i = 0; i < size; i++) {
     if (used + point_size + 1 >= sizeof buffer) return false;
-    if (source[i] == '.')
-      memcpy(buffer + used, point, point_size), used += point_size;
-    else
-      buffer[used++] = source[i];
+    if (source[i] == '.') memcpy(buffer + used, point, point_size), used += point_size;
+    else buffer[used++] = source[i];
   }
   buffer[used] = 0;
   *out_number = strtod(buffer, NULL);
@@ -390,10 +386,8 @@ static tenon_status_t literal_name(tn_lexer_t *lexer, tenon_value_t *out) {
     out->kind = TENON_KIND_BOOL, out->as.i = lexer->size == 4;
   else if (tn_lexer_is(lexer, "inf") || tn_lexer_is(lexer, "nan"))
     out->kind = TENON_KIND_FLOAT, out->as.f = lexer->start[0] == 'i' ? (double)INFINITY : (double)NAN;
-  else if (tn_dtype_parse(lexer->start, lexer->size, &out->as.dtype))
-    out->kind = TENON_KIND_DTYPE;
-  else if (!tn_lexer_is(lexer, "None"))
-    return no_literal(lexer);
+  else if (tn_dtype_parse(lexer->start, lexer->size, &out->as.dtype)) out->kind = TENON_KIND_DTYPE;
+  else if (!tn_lexer_is(lexer, "None")) return no_literal(lexer);
   tn_lexer_next(lexer);
   return TENON_OK;
 }
@@ -450,12 +444,9 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
     }
     if (kind != list && !(kind == TENON_KIND_FLOATS && list == TENON_KIND_INTS))
       return tn_lexer_fail_at(lexer, at, "a list is of numbers or of texts, not of both");
-    if (kind == TENON_KIND_STRS)
-      strs[count] = (tenon_string_t){item.as.s, item.count};
-    else if (kind == TENON_KIND_INTS)
-      ints[count] = item.as.i;
-    else
-      floats[count] = list == TENON_KIND_INTS ? (double)item.as.i : item.as.f;
+    if (kind == TENON_KIND_STRS) strs[count] = (tenon_string_t){item.as.s, item.count};
+    else if (kind == TENON_KIND_INTS) ints[count] = item.as.i;
+    else floats[count] = list == TENON_KIND_INTS ? (double)item.as.i : item.as.f;
     count++;
   }
   *out = (tenon_value_t){.kind = kind, .count = count, .as.ints = ints};

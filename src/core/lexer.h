@@ -10,16 +10,17 @@
 
 #include "base/arena.h"
 
-enum { /* kinds of tokens; a single character is its own kind */
-       TN_TOKEN_END = 0,
-       TN_TOKEN_NAME = 256,
-       TN_TOKEN_INT,   /* "-12" */
-       TN_TOKEN_FLOAT, /* "1e-5", "-inf" ("inf" and "nan" are names) */
-       TN_TOKEN_TEXT,  /* with its quotes */
-       TN_TOKEN_ARROW, /* "->" */
-       TN_TOKEN_SCOPE, /* "::" */
-       TN_TOKEN_DOTS,  /* "..." */
-       TN_TOKEN_BAD    /* no token: `bad` says why */
+/* kinds of tokens; a single character is its own kind */
+enum {
+  TN_TOKEN_END = 0,
+  TN_TOKEN_NAME = 256,
+  TN_TOKEN_INT,   /* "-12" */
+  TN_TOKEN_FLOAT, /* "1e-5", "-inf" ("inf" and "nan" are names) */
+  TN_TOKEN_TEXT,  /* with its quotes */
+  TN_TOKEN_ARROW, /* "->" */
+  TN_TOKEN_SCOPE, /* "::" */
+  TN_TOKEN_DOTS,  /* "..." */
+  TN_TOKEN_BAD    /* no token: `bad` says why */
 };
 enum { TN_NAME_MAX = 255 }; /* bytes of a name */
 

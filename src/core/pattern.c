@@ -63,10 +63,8 @@ static tenon_status_t take_extent_name(parser_t *p, bool is_input, int64_t *out_
     p->attrs[i] = attr, p->is_bound[i] = false, p->used_at[i] = NULL;
     p->name_count++;
   }
-  if (is_input)
-    p->is_bound[i] = true;
-  else if (!p->used_at[i])
-    p->used_at[i] = lexer->start;
+  if (is_input) p->is_bound[i] = true;
+  else if (!p->used_at[i]) p->used_at[i] = lexer->start;
   return TENON_OK;
 }
 
@@ -108,10 +106,8 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
   out->extents = extents;
   if (lexer->kind == TN_TOKEN_DOTS && !p->is_sharding) {
     out->has_leading = true;
-    if (is_input)
-      p->has_leading = true;
-    else if (!p->leading_at)
-      p->leading_at = lexer->start;
+    if (is_input) p->has_leading = true;
+    else if (!p->leading_at) p->leading_at = lexer->start;
     tn_lexer_next(lexer);
     if (tn_lexer_take(lexer, ']')) return TENON_OK;
     TN_TRY(tn_lexer_expect(lexer, ',', "',' or ']'"));
@@ -232,10 +228,8 @@ typedef struct match_t {
 } match_t;
 
 static void print_dim(tenon_dim_t dim, tn_text_t *text) {
-  if (tenon_is_known(dim))
-    tn_text_add(text, "%" PRId64, dim.value);
-  else
-    tn_text_add(text, "?");
+  if (tenon_is_known(dim)) tn_text_add(text, "%" PRId64, dim.value);
+  else tn_text_add(text, "?");
 }
 
 static void print_pattern(const match_t *m, const tn_pattern_t *pattern, tn_text_t *text) {
@@ -243,12 +237,9 @@ static void print_pattern(const match_t *m, const tn_pattern_t *pattern, tn_text
   for (int32_t i = 0; i < pattern->count; i++) {
     const tn_pattern_extent_t *extent = &pattern->extents[i];
     if (i || pattern->has_leading) tn_text_add(text, ", ");
-    if (extent->kind == TN_EXTENT_NAME)
-      tn_text_add(text, "%s", m->patterns->names[extent->number]);
-    else if (extent->kind == TN_EXTENT_NUMBER)
-      tn_text_add(text, "%" PRId64, extent->number);
-    else
-      tn_text_add(text, "_");
+    if (extent->kind == TN_EXTENT_NAME) tn_text_add(text, "%s", m->patterns->names[extent->number]);
+    else if (extent->kind == TN_EXTENT_NUMBER) tn_text_add(text, "%" PRId64, extent->number);
+    else tn_text_add(text, "_");
   }
   tn_text_add(text, "]");
 }

@@ -201,8 +201,7 @@ static tenon_status_t parse_argument(parser_t *p) {
   draft.at = lexer->start;
   TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &argument->name));
   TN_TRY(check_name(p, group, draft.at, argument->name));
-  if (tn_lexer_take(lexer, '='))
-    TN_TRY(parse_default(p, &draft));
+  if (tn_lexer_take(lexer, '=')) TN_TRY(parse_default(p, &draft));
   else if (p->defaulted && !p->is_keyword && !argument->is_optional)
     return tn_lexer_fail_at(lexer, draft.at, "'%s' has no default, but '%s' before it has; put it first, or behind '*'",
                             argument->name, p->defaulted->argument.name);

@@ -71,10 +71,8 @@ static bool divide_term(const tn_term_t *a, const tn_term_t *b, tn_term_t *out) 
   out->coefficient = a->coefficient / b->coefficient, out->count = 0;
   uint32_t k = 0;
   for (uint32_t i = 0; i < a->count; i++) {
-    if (k < b->count && a->factors[i] == b->factors[k])
-      k++;
-    else
-      out->factors[out->count++] = a->factors[i];
+    if (k < b->count && a->factors[i] == b->factors[k]) k++;
+    else out->factors[out->count++] = a->factors[i];
   }
   return k == b->count;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
@@ -87,7 +88,7 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
     tn_release_memory(storage);
     return tn_no_memory("a tensor", (size_t)size);
   }
-  *storage = (tn_storage_t){1, data, size, 0, own ? tn_release_aligned : release, own ? data : context};
+  *storage = (tn_storage_t){1, data, size, 0, own ? tn_release_aligned : release, own ? data : context, false};
   *out_storage = storage;
   return TENON_OK;
 }
@@ -110,14 +111,15 @@ static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtyp
   size_t size = sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t);
   tn_tensor_t *tensor = tn_allocate(size);
   if (!tensor) return tn_no_memory("a tensor", size);
-  *tensor = (tn_tensor_t){{data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, ndim};
+  *tensor =
+      (tn_tensor_t){{data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, ndim};
   tensor->view.shape = tensor->room, tensor->view.strides = tensor->room + ndim;
   *out = tensor;
   return TENON_OK;
 }
 
-tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                              const int64_t *strides, tenon_tensor_t **out_tensor) {
+tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
+                              const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
   tn_tensor_t *tensor;
   TN_TRY(make(storage, data, dtype, ndim, &tensor));
   if (ndim) memcpy(tensor->view.shape, shape, (size_t)ndim * sizeof *shape);
@@ -152,6 +154,13 @@ tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_
   return TENON_OK;
 }
 
+void tn_tensor_forget(const tenon_tensor_t *tensor) {
+  uint64_t size;
+  if (!tn_tensor_is_owned(tensor) || !((const tn_tensor_t *)tensor)->storage->is_file) return;
+  if (!tn_is_packed(tensor) || !tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size)) return;
+  tn_file_forget(tensor->data, (size_t)size);
+}
+
 static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int64_t *out_count,
                             uint64_t *out_size) {
   char text[256];
@@ -167,7 +176,8 @@ static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *sh
   return TENON_OK;
 }
 
-tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, tenon_tensor_t **out_tensor) {
+tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                   tenon_tensor_t **out_tensor) {
   int64_t count;
   uint64_t size;
   tn_storage_t *storage;
@@ -216,7 +226,8 @@ tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, te
   tn_storage_t *storage;
   for (int32_t i = 0; i < count; i++)
     if (!items[i] || !tn_tensor_is_owned(items[i]))
-      return tn_fail(TENON_INVALID, "item %d of the list is %s", (int)i, items[i] ? "a view on a caller's stack" : "NULL");
+      return tn_fail(TENON_INVALID, "item %d of the list is %s", (int)i,
+                     items[i] ? "a view on a caller's stack" : "NULL");
   TN_TRY(tn_storage_create(NULL, (uint64_t)count * sizeof *items, NULL, NULL, &storage));
   if (count) memcpy(storage->data, items, (size_t)count * sizeof *items);
   tenon_status_t status = tn_tensor_over(storage, storage->data, tenon_dtype(TENON_LIST), 1, shape, NULL, out_tensor);
@@ -275,5 +286,6 @@ const char *tenon_dtype_name(tenon_dtype_t dtype) { return tn_dtype_name(dtype);
 
 tenon_status_t tenon_dtype_parse(const char *name, tenon_dtype_t *out_dtype) {
   if (tn_dtype_parse(name, strlen(name), out_dtype)) return TENON_OK;
-  return tn_fail(TENON_INVALID, "'%s' is no dtype: expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...", name);
+  return tn_fail(TENON_INVALID,
+                 "'%s' is no dtype: expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...", name);
 }

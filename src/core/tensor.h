@@ -16,10 +16,11 @@
 typedef struct tn_storage_t {
   int64_t references; /* atomic */
   void *data;
-  uint64_t size; /* bytes */
-  int64_t string_count; /* string tensors: elements, whose texts are owned too */
+  uint64_t size;         /* bytes */
+  int64_t string_count;  /* string tensors: elements, whose texts are owned too */
   tenon_free_fn release; /* NULL: data is the storage's own */
   void *context;
+  bool is_file; /* mapped from a file, never written to */
 } tn_storage_t;
 
 typedef struct tn_tensor_t {
@@ -53,8 +54,11 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
                                  tn_storage_t **out_storage);
 void tn_storage_retain(tn_storage_t *storage);
 void tn_storage_release(tn_storage_t *storage);
-tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                              const int64_t *strides, tenon_tensor_t **out_tensor);
+tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
+                              const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);
+
+/* Nobody will read the elements soon: memory that can be had back from a file is given to the system. */
+void tn_tensor_forget(const tenon_tensor_t *tensor);
 
 /* Copies elements of the same dtype and shape, any strides on both sides (strings: host texts are duplicated into `to`,
  * which owns its texts; lists: item by item).  Does not overlap.  Uses the parallel-for for large ones. */

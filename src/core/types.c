@@ -257,8 +257,7 @@ static word_t say(tenon_dtype_t dtype) {
   const char *name = tn_dtype_name(dtype);
   if (name[0] == '?')
     snprintf(word.text, sizeof word.text, "dtype %u of %u bits, %u lanes", dtype.code, dtype.bits, dtype.lanes);
-  else
-    snprintf(word.text, sizeof word.text, "%s", name);
+  else snprintf(word.text, sizeof word.text, "%s", name);
   return word;
 }
 

@@ -5,7 +5,12 @@
 #include "core/dtype.h"
 #include "core/schema.h"
 
-enum { TN_TYPE_VARIABLE, TN_TYPE_FIXED, TN_TYPE_ATTR, TN_TYPE_OPEN }; /* OPEN: infer states a result's; an input has any */
+enum {
+  TN_TYPE_VARIABLE,
+  TN_TYPE_FIXED,
+  TN_TYPE_ATTR,
+  TN_TYPE_OPEN
+}; /* OPEN: infer states a result's; an input has any */
 
 typedef struct tn_type_source_t {
   uint8_t kind;

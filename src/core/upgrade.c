@@ -104,10 +104,13 @@ tenon_status_t tn_upgrades_check(const tn_upgrades_t *upgrades, int64_t version,
   for (uint32_t u = 0; u < upgrades->count; u++) {
     uint32_t from = upgrades->items[u].from;
     if (from >= version)
-      return tn_fail(TENON_INVALID, "upgrade from version %" PRIu32 ": the operator is of version %" PRId64, from, version);
+      return tn_fail(TENON_INVALID, "upgrade from version %" PRIu32 ": the operator is of version %" PRId64, from,
+                     version);
     if (u && from <= upgrades->items[u - 1].from)
-      return tn_fail(TENON_INVALID, "upgrade from version %" PRIu32 " stands after that from version %" PRIu32
-                     ": expected rising versions, one text for each", from, upgrades->items[u - 1].from);
+      return tn_fail(TENON_INVALID,
+                     "upgrade from version %" PRIu32 " stands after that from version %" PRIu32
+                     ": expected rising versions, one text for each",
+                     from, upgrades->items[u - 1].from);
     for (uint32_t s = 0; s < upgrades->items[u].count; s++) TN_TRY(check_step(upgrades, u, s, schema, arena));
   }
   return TENON_OK;

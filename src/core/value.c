@@ -97,10 +97,8 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
   case TENON_KIND_BOOL: tn_text_add(text, value->as.i ? "True" : "False"); break;
   case TENON_KIND_INT: tn_text_add(text, "%" PRId64, value->as.i); break;
   case TENON_KIND_DIM:
-    if (tenon_is_known(value->as.dim))
-      tn_text_add(text, "%" PRId64, value->as.dim.value);
-    else
-      tn_text_add(text, "?");
+    if (tenon_is_known(value->as.dim)) tn_text_add(text, "%" PRId64, value->as.dim.value);
+    else tn_text_add(text, "?");
     break;
   case TENON_KIND_FLOAT:
     tn_number_print(value->as.f, number);
@@ -110,15 +108,12 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
   case TENON_KIND_CHOICE:
     if (attr && value->as.i >= 0 && value->as.i < attr->choice_count)
       print_text(attr->choices[value->as.i], strlen(attr->choices[value->as.i]), text);
-    else
-      tn_text_add(text, "%" PRId64, value->as.i);
+    else tn_text_add(text, "%" PRId64, value->as.i);
     break;
   case TENON_KIND_DTYPE: tn_text_add(text, "%s", tn_dtype_name(value->as.dtype)); break;
   case TENON_KIND_DEVICE:
-    if (value->as.device.type == 1 && value->as.device.id == 0)
-      tn_text_add(text, "'cpu'");
-    else
-      tn_text_add(text, "'%" PRId32 ":%" PRId32 "'", value->as.device.type, value->as.device.id);
+    if (value->as.device.type == 1 && value->as.device.id == 0) tn_text_add(text, "'cpu'");
+    else tn_text_add(text, "'%" PRId32 ":%" PRId32 "'", value->as.device.type, value->as.device.id);
     break;
   case TENON_KIND_TENSOR: print_tensor(value->as.tensor, text); break;
   case TENON_KIND_GRAPH: tn_text_add(text, "graph"); break;

@@ -128,8 +128,13 @@ tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **ou
   const tenon_op_t *op = attrs->op;
   TN_TRY(tn_values_check(&op->schema, attrs->values));
   if (op->validate) {
-    tenon_node_t node = {.size = sizeof node, .phase = TENON_PHASE_VALIDATE, .host = &tn_host, .op = op,
-                         .attrs = attrs->values, .context = op->context, .device = {1, 0}};
+    tenon_node_t node = {.size = sizeof node,
+                         .phase = TENON_PHASE_VALIDATE,
+                         .host = &tn_host,
+                         .op = op,
+                         .attrs = attrs->values,
+                         .context = op->context,
+                         .device = {1, 0}};
     TN_TRY(op->validate(&node));
   }
   *out_values = attrs->values;

@@ -12,11 +12,9 @@
 #include "dispatch/call.h"
 #include "dispatch/registry.h"
 
-static inline __attribute__((always_inline)) tenon_status_t dispatch(const tenon_op_t *op, tn_frame_t *frame,
-                                                                     const tenon_value_t *attrs,
-                                                                     tenon_tensor_t *const *inputs,
-                                                                     tenon_tensor_t *const *outputs, void *state,
-                                                                     const tenon_random_t *random) {
+static inline __attribute__((always_inline)) tenon_status_t
+dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+         tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
   const tn_thread_t *thread = tn_thread();
   uint64_t keys = TN_KEY_CPU | thread->include;
   for (uint32_t i = 0; i < op->input_count; i++)
@@ -25,7 +23,8 @@ static inline __attribute__((always_inline)) tenon_status_t dispatch(const tenon
     if (outputs[i]) keys |= outputs[i]->keys;
   keys &= ~thread->exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
   const tn_slot_t *slots = __atomic_load_n(&op->slots, __ATOMIC_ACQUIRE); /* see tn_table_build */
-  const tn_slot_t *slot = &slots[op->index[0]]; /* plain tensors on the CPU: not looking for the highest key saves its time */
+  const tn_slot_t *slot =
+      &slots[op->index[0]]; /* plain tensors on the CPU: not looking for the highest key saves its time */
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) slot = &slots[keys ? op->index[tn_key_highest(keys)] : 0];
   frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
   frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
@@ -38,7 +37,8 @@ static inline __attribute__((always_inline)) tenon_status_t dispatch(const tenon
 }
 
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
-                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, const tenon_random_t *random) {
+                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                           const tenon_random_t *random) {
   tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random);
   tn_frame_close(frame);
   return status;
@@ -166,12 +166,13 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
   int64_t shape[TENON_RANK_MAX];
   const char *name = op->schema.outputs[o].name;
   if (given->keys & TN_TENSOR_UNSET) return TENON_OK;
-  if (meta->items) return tn_dtype_is(given->dtype, TENON_LIST) && given->shape[0] == meta->count
-                              ? TENON_OK
-                              : tn_fail(TENON_INVALID, "%s: result %s: expected a list of %u tensors", op->name, name, meta->count);
+  if (meta->items)
+    return tn_dtype_is(given->dtype, TENON_LIST) && given->shape[0] == meta->count
+               ? TENON_OK
+               : tn_fail(TENON_INVALID, "%s: result %s: expected a list of %u tensors", op->name, name, meta->count);
   if (meta->dtype.bits && !tn_dtype_same(meta->dtype, given->dtype))
-    return tn_fail(TENON_INVALID, "%s: result %s: expected dtype %s, found %s", op->name, name, tn_dtype_name(meta->dtype),
-                   tn_dtype_name(given->dtype));
+    return tn_fail(TENON_INVALID, "%s: result %s: expected dtype %s, found %s", op->name, name,
+                   tn_dtype_name(meta->dtype), tn_dtype_name(given->dtype));
   if (meta->ndim < 0) return TENON_OK;
   bool same = meta->ndim == given->ndim;
   for (int32_t d = 0; d < meta->ndim; d++) {
@@ -185,8 +186,8 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
 }
 
 /* A result that is a slot of a composite gets the memory that infer says; without a bound run makes it. */
-static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t *result) {
+static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
   for (uint32_t i = 0; meta->items && i < meta->count; i++)
     TN_TRY(fill_slots(inference, meta->items[i], inputs, tenon_item(result, i)));
   if (!(result->keys & TN_TENSOR_UNSET)) return TENON_OK;
@@ -255,14 +256,17 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
       random = &own;
     }
-    if (inference.infer.workspace.value > 0) __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
+    if (inference.infer.workspace.value > 0)
+      __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
     status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
     tn_frame_close(&frame);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
-      status = tn_fail(TENON_INTERNAL, "%s: run did not state the shape of result %s", op->name, op->schema.outputs[o].name);
-  for (uint32_t o = 0; o < op->output_count; o++) { /* a written input is the result, or a copy where it cannot be kept */
+      status =
+          tn_fail(TENON_INTERNAL, "%s: run did not state the shape of result %s", op->name, op->schema.outputs[o].name);
+  for (uint32_t o = 0; o < op->output_count;
+       o++) { /* a written input is the result, or a copy where it cannot be kept */
     if (!(written >> o & 1)) continue;
     tenon_tensor_t *input = outputs[o];
     outputs[o] = NULL;
@@ -283,7 +287,8 @@ static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *a
   tenon_status_t status = TENON_OK;
   uint32_t made = 0;
   for (; made < op->input_count && status == TENON_OK; made++) {
-    bool strided = inputs[made] && inputs[made]->keys & TN_KEY_STRIDED && !(op->where && op->where[made] & TN_INPUT_STRIDED);
+    bool strided =
+        inputs[made] && inputs[made]->keys & TN_KEY_STRIDED && !(op->where && op->where[made] & TN_INPUT_STRIDED);
     dense[made] = inputs[made];
     if (strided) status = tenon_tensor_copy(inputs[made], &dense[made]);
     else tenon_tensor_retain(dense[made]);
@@ -294,8 +299,9 @@ static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *a
   return status;
 }
 
-static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
-                            tenon_tensor_t **outputs, uint64_t wanted, bool may_create, const tenon_random_t *random) {
+static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted, bool may_create,
+                            const tenon_random_t *random) {
   if (!attrs) {
     if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
     attrs = op->defaults;
@@ -341,7 +347,8 @@ tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *att
   bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs);
   tenon_status_t status = bound->attrs ? TENON_OK : tn_no_memory("a bound call", sizeof *attrs);
   for (uint32_t i = 0; i < op->schema.attr_count && status == TENON_OK; i++)
-    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i])) status = tn_no_memory("a bound call", sizeof *attrs);
+    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i]))
+      status = tn_no_memory("a bound call", sizeof *attrs);
   if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &bound->state);
   if (status == TENON_OK) tn_values_retain(bound->attrs, op->schema.attr_count);
   if (status != TENON_OK) {

@@ -26,7 +26,8 @@ void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *f
 
 static tenon_op_t *target(const tn_definition_t *b) { return b->op ? b->op : b->extension ? b->extension->op : NULL; }
 
-static bool check(tn_definition_t *b, tenon_status_t status) { /* of a parser: its message is the offence, after the operator's name */
+static bool check(tn_definition_t *b,
+                  tenon_status_t status) { /* of a parser: its message is the offence, after the operator's name */
   if (status == TENON_OK) return true;
   char text[2048];
   const char *name = target(b) ? target(b)->name : "";
@@ -110,16 +111,23 @@ static void begin_extension(tn_definition_t *b, const char *name) {
 static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   tenon_op_t *op = target(b);
   if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
-  const char *kind = item->tag == TENON_TAG_KERNEL ? "KERNEL" : item->tag == TENON_TAG_LOOP ? "LOOP" : item->tag == TENON_TAG_ROW ? "ROW" : "COMPOSITE";
+  const char *kind = item->tag == TENON_TAG_KERNEL ? "KERNEL"
+                     : item->tag == TENON_TAG_LOOP ? "LOOP"
+                     : item->tag == TENON_TAG_ROW  ? "ROW"
+                                                   : "COMPOSITE";
   if (!item->function) {
-    tn_definition_offend(b, TENON_INVALID, "%s: %s '%s' has no function", op->name, kind, item->text ? (const char *)item->text : "");
+    tn_definition_offend(b, TENON_INVALID, "%s: %s '%s' has no function", op->name, kind,
+                         item->text ? (const char *)item->text : "");
     return;
   }
   tn_arena_t *arena = &b->library->arena;
   tn_kernel_t *kernel = room(b, arena, sizeof *kernel);
   if (!kernel) return;
-  *kernel = (tn_kernel_t){.context = b->library->context, .library = b->library, .prepare = b->kernel_prepare,
-                          .release = b->kernel_release, .words = {"cpu", 0, ~(uint64_t)0, 0}};
+  *kernel = (tn_kernel_t){.context = b->library->context,
+                          .library = b->library,
+                          .prepare = b->kernel_prepare,
+                          .release = b->kernel_release,
+                          .words = {"cpu", 0, ~(uint64_t)0, 0}};
   bool good = true;
   char text[256];
   switch (item->tag) {
@@ -140,7 +148,8 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
     good = check(b, tn_loop_parse(item->text ? item->text : "", &op->schema, arena, &kernel->loop.words));
     kernel->words.isa = kernel->loop.words.isa;
     if (good && kernel->loop.words.flags & TN_KERNEL_STRIDED) kernel->words.flags |= TN_KERNEL_STRIDED;
-    snprintf(text, sizeof text, "cpu %s %s", item->tag == TENON_TAG_LOOP ? "loop" : "row", item->text ? (const char *)item->text : "");
+    snprintf(text, sizeof text, "cpu %s %s", item->tag == TENON_TAG_LOOP ? "loop" : "row",
+             item->text ? (const char *)item->text : "");
   }
   kernel->text = kept(b, arena, text);
   if (!good) return;
@@ -177,7 +186,8 @@ static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
     return;
   }
   if (upgrades->count) memcpy(all, upgrades->items, upgrades->count * sizeof *all);
-  if (!check(b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[upgrades->count]))) return;
+  if (!check(b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[upgrades->count])))
+    return;
   upgrades->items = all, upgrades->count++;
 }
 
@@ -194,12 +204,16 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_OP:
     b->kernel_prepare = NULL, b->kernel_release = NULL;
     if (item->text) begin_op(b, item->text);
-    else tn_definition_offend(b, TENON_INVALID, "an operator has no schema (NULL)"), b->op = NULL, b->extension = NULL, b->has_op = true;
+    else
+      tn_definition_offend(b, TENON_INVALID, "an operator has no schema (NULL)"), b->op = NULL, b->extension = NULL,
+                                                                                  b->has_op = true;
     return;
   case TENON_TAG_EXTEND:
     b->kernel_prepare = NULL, b->kernel_release = NULL;
     if (item->text) begin_extension(b, item->text);
-    else tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)"), b->op = NULL, b->extension = NULL, b->has_op = true;
+    else
+      tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)"),
+          b->op = NULL, b->extension = NULL, b->has_op = true;
     return;
   case TENON_TAG_OPEN: b->open = (tenon_node_fn)item->function; return;
   case TENON_TAG_CLOSE: b->close = (tenon_free_fn)item->function; return;
@@ -207,11 +221,15 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   default: break;
   }
   if (tag > TENON_TAG_ABOUT) { /* newer than this host */
-    if (item->tag & TENON_MUST) tn_definition_offend(b, TENON_UNIMPLEMENTED, "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon", tag, TENON_ABI >> 16, TENON_ABI & 0xffff);
+    if (item->tag & TENON_MUST)
+      tn_definition_offend(b, TENON_UNIMPLEMENTED,
+                           "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",
+                           tag, TENON_ABI >> 16, TENON_ABI & 0xffff);
     return;
   }
   if (!b->has_op) {
-    tn_definition_offend(b, TENON_INVALID, "item %u stands before the first operator: expected a schema (TENON_OP)", tag);
+    tn_definition_offend(b, TENON_INVALID, "item %u stands before the first operator: expected a schema (TENON_OP)",
+                         tag);
     b->has_op = true; /* said once */
     return;
   }
@@ -219,7 +237,8 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   if (!op) return; /* items of an operator whose schema is bad */
   if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_LOOP && tag != TENON_TAG_ROW &&
       tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
-    tn_definition_offend(b, TENON_INVALID, "extension of %s: item %u: only kernels can be added to an operator", op->name, tag);
+    tn_definition_offend(b, TENON_INVALID, "extension of %s: item %u: only kernels can be added to an operator",
+                         op->name, tag);
     return;
   }
   tn_texts_t *texts = b->op ? &b->drafts[b->count - 1].texts : NULL;
@@ -236,7 +255,8 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_TRAITS: op->traits = (uint64_t)item->number; break;
   case TENON_TAG_VERSION:
     op->version = item->number;
-    if (item->number < 1) tn_definition_offend(b, TENON_INVALID, "%s: version %lld: expected 1 or more", op->name, (long long)item->number);
+    if (item->number < 1)
+      tn_definition_offend(b, TENON_INVALID, "%s: version %lld: expected 1 or more", op->name, (long long)item->number);
     break;
   case TENON_TAG_UPGRADE: add_upgrade(b, item); break;
   case TENON_TAG_INFER: set_function(b, (tenon_any_fn *)&op->infer, item, "INFER"); break;
@@ -252,9 +272,14 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
     b->kernel_release = (tenon_free_fn)item->function;
     if (b->op) op->release = b->kernel_release;
     break;
-  case TENON_TAG_KERNEL: case TENON_TAG_COMPOSITE: case TENON_TAG_LOOP: case TENON_TAG_ROW: add_kernel(b, item); break;
-  case TENON_TAG_SOURCE: case TENON_TAG_SUBGRAPH:
-    if (item->tag & TENON_MUST) tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: this host has no source or subgraph kernels", op->name);
+  case TENON_TAG_KERNEL:
+  case TENON_TAG_COMPOSITE:
+  case TENON_TAG_LOOP:
+  case TENON_TAG_ROW: add_kernel(b, item); break;
+  case TENON_TAG_SOURCE:
+  case TENON_TAG_SUBGRAPH:
+    if (item->tag & TENON_MUST)
+      tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: this host has no source or subgraph kernels", op->name);
     break;
   default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
   }
@@ -276,7 +301,8 @@ static tenon_status_t gradient_operator(void *context, const char *name) {
   tn_definition_t *b = context;
   size_t ns = strlen(b->op->schema.ns);
   if (strncmp(name, b->op->schema.ns, ns) != 0 || strncmp(name + ns, "::", 2) != 0) return TENON_OK;
-  if (!find_known(b, name)) tn_definition_offend(b, TENON_NOT_FOUND, "%s: gradient: operator %s is not in this library", b->op->name, name);
+  if (!find_known(b, name))
+    tn_definition_offend(b, TENON_NOT_FOUND, "%s: gradient: operator %s is not in this library", b->op->name, name);
   return TENON_OK;
 }
 
@@ -292,7 +318,8 @@ static int32_t deciding_input(const tenon_op_t *op) {
 
 static bool is_view_operator(const tenon_op_t *op) {
   bool marked = op->output_count > 0;
-  for (uint32_t o = 0; o < op->output_count; o++) marked &= op->schema.outputs[o].mark && !op->schema.outputs[o].is_written;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    marked &= op->schema.outputs[o].mark && !op->schema.outputs[o].is_written;
   return marked;
 }
 
@@ -317,9 +344,14 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) composite |= k->kind == TN_KERNEL_COMPOSITE;
   bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
   if (!knows_shapes && !composite)
-    tn_definition_offend(b, TENON_INVALID, "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
   if (!op->kernels && !t.has_bad_kernel && !is_view_operator(op))
-    tn_definition_offend(b, TENON_INVALID, "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)", op->name);
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)",
+        op->name);
   if (op->create && !op->destroy) tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
   for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
     if (!k->prepare) k->prepare = op->prepare, k->release = op->release;
@@ -327,7 +359,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   if (op->use_count && !uses) tn_definition_offend(b, TENON_MEMORY, "out of memory: operators that %s uses", op->name);
   for (uint32_t i = 0; i < op->use_count && uses; i++)
     if (!(uses[i] = find_known(b, op->use_names[i])))
-      tn_definition_offend(b, TENON_NOT_FOUND, "%s uses %s, which no loaded library defines", op->name, op->use_names[i]);
+      tn_definition_offend(b, TENON_NOT_FOUND, "%s uses %s, which no loaded library defines", op->name,
+                           op->use_names[i]);
   op->uses = uses;
   op->dispatch_input = deciding_input(op);
   if (b->offence_count == before) check(b, tn_table_build(op));
@@ -338,16 +371,20 @@ bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
 #define OFFENCE(...) (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
   if (!d) return OFFENCE("its entry returned NULL: expected a descriptor"), false;
   if (d->size < sizeof *d || d->size > 1u << 16)
-    return OFFENCE("descriptor of %u bytes: expected %zu or a little more; is the file an operator library?", d->size, sizeof *d), false;
+    return OFFENCE("descriptor of %u bytes: expected %zu or a little more; is the file an operator library?", d->size,
+                   sizeof *d),
+           false;
   if (d->abi >> 16 != TENON_ABI >> 16)
-    OFFENCE("contract %u.%u: this host has %u.%u and loads every library of major version %u: %s", d->abi >> 16, d->abi & 0xffff,
-            TENON_ABI >> 16, TENON_ABI & 0xffff, TENON_ABI >> 16,
+    OFFENCE("contract %u.%u: this host has %u.%u and loads every library of major version %u: %s", d->abi >> 16,
+            d->abi & 0xffff, TENON_ABI >> 16, TENON_ABI & 0xffff, TENON_ABI >> 16,
             d->abi >> 16 > TENON_ABI >> 16 ? "update libtenon" : "rebuild the library");
   if (d->layout != TENON_LAYOUT)
-    OFFENCE("layout %08x: expected %08x (sizes of frozen structures): rebuild the library with this op.h", d->layout, TENON_LAYOUT);
+    OFFENCE("layout %08x: expected %08x (sizes of frozen structures): rebuild the library with this op.h", d->layout,
+            TENON_LAYOUT);
   if (d->required) OFFENCE("requires features %#x, none of which this host has: update libtenon", d->required);
   if (!d->name || !tn_is_name(d->name, strlen(d->name)))
-    OFFENCE("library name '%s': expected letters, digits and '_', not starting with a digit", d->name ? d->name : "(NULL)");
+    OFFENCE("library name '%s': expected letters, digits and '_', not starting with a digit",
+            d->name ? d->name : "(NULL)");
   if (!d->version) OFFENCE("library version is NULL");
   if (!d->items) OFFENCE("its list of items is NULL");
 #undef OFFENCE
@@ -366,7 +403,10 @@ bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const c
 
 bool tn_definition_open(tn_definition_t *b) {
   if (!b->open) return true;
-  tenon_node_t node = {.size = sizeof node, .phase = TENON_PHASE_OPEN, .host = &tn_host, .context = b->library->context,
+  tenon_node_t node = {.size = sizeof node,
+                       .phase = TENON_PHASE_OPEN,
+                       .host = &tn_host,
+                       .context = b->library->context,
                        .device = {1, 0}};
   tenon_status_t status = b->open(&node);
   if (status != TENON_OK) {

@@ -22,7 +22,7 @@ typedef struct tn_draft_t {
 
 typedef struct tn_definition_t {
   tn_library_t *library;
-  tn_text_t *offences; /* one a line */
+  tn_text_t *offences;                   /* one a line */
   tenon_op_t *(*find)(const char *name); /* operators that exist */
   tn_draft_t *drafts;
   size_t count, capacity;

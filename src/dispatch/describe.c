@@ -61,10 +61,19 @@ tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t in
     return tn_fail(TENON_INVALID, "%s has no argument %d of role %u", op->name, (int)index, role);
   const tn_argument_t *a = &lists[role][index];
   uint32_t size = argument->size < sizeof *argument ? argument->size : (uint32_t)sizeof *argument;
-  tenon_argument_t full = {.size = size, .role = role, .kind = a->kind, .is_optional = a->is_optional,
-                           .is_keyword = a->is_keyword, .is_host = a->is_host, .is_written = a->is_written,
-                           .has_default = a->has_default, .index = index, .choice_count = a->choice_count,
-                           .choices = a->choices, .name = a->name, .value = a->value};
+  tenon_argument_t full = {.size = size,
+                           .role = role,
+                           .kind = a->kind,
+                           .is_optional = a->is_optional,
+                           .is_keyword = a->is_keyword,
+                           .is_host = a->is_host,
+                           .is_written = a->is_written,
+                           .has_default = a->has_default,
+                           .index = index,
+                           .choice_count = a->choice_count,
+                           .choices = a->choices,
+                           .name = a->name,
+                           .value = a->value};
   memcpy(argument, &full, size);
   return TENON_OK;
 }

@@ -34,7 +34,8 @@ static tenon_status_t values_of(const tenon_tensor_t *tensor, tenon_meta_t *meta
   int64_t stride = tensor->ndim ? tensor->strides[0] : 1;
   for (int64_t i = 0; i < count; i++) {
     int64_t v = wide ? ((const int64_t *)tensor->data)[i * stride] : ((const int32_t *)tensor->data)[i * stride];
-    values[i].value = v < TENON_DIM_LEAST ? TENON_DIM_LEAST : v; /* below that would be a symbol; no extent is so small */
+    values[i].value =
+        v < TENON_DIM_LEAST ? TENON_DIM_LEAST : v; /* below that would be a symbol; no extent is so small */
   }
   meta->values = values, meta->value_count = (uint32_t)count;
   return TENON_OK;
@@ -51,7 +52,8 @@ tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, teno
                              .detail = tensor->detail};
   if (!tn_dtype_is(tensor->dtype, TENON_LIST)) return wants_values ? values_of(tensor, out_meta) : TENON_OK;
   size_t count = (size_t)tensor->shape[0];
-  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64), **slots = (tenon_meta_t **)(items + count);
+  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
+               **slots = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (size_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_of_tensor(tenon_item(tensor, (int64_t)i), wants_values, &items[i]));
@@ -75,7 +77,8 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
 
 static tenon_status_t make_items(tenon_meta_t *list, uint32_t count) {
   if (count > 1u << 20) return tn_fail(TENON_INVALID, "a result of %u tensors", count);
-  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64), **slots = (tenon_meta_t **)(items + count);
+  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
+               **slots = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (uint32_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_room(&items[i]));
@@ -112,7 +115,8 @@ tenon_status_t tn_list(tenon_infer_t *infer, uint32_t output, uint32_t count) {
 
 /* ---- extents ---------------------------------------------------------------------------------------------------- */
 
-static const char *const signs[] = {"+", "-", "*", "/", "ceil-/", "%", "min", "max", "broadcast with", "bounded by", "="};
+static const char *const signs[] = {"+",          "-", "*", "/", "ceil-/", "%", "min", "max", "broadcast with",
+                                    "bounded by", "="};
 
 static tenon_dim_t impossible(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b, const char *why) {
   if (f->status == TENON_OK)
@@ -128,7 +132,8 @@ int64_t tn_extent_bound(const tn_inference_t *inference, tenon_dim_t dim) {
 }
 
 static tenon_dim_t bounded(tn_inference_t *f, int64_t upper) {
-  if (f->bound_count == TN_BOUNDS) return impossible(f, TENON_DIM_BOUND, upper, 0, "more than 64 data-dependent extents");
+  if (f->bound_count == TN_BOUNDS)
+    return impossible(f, TENON_DIM_BOUND, upper, 0, "more than 64 data-dependent extents");
   f->upper[f->bound_count] = upper;
   return tenon_extent(INT64_MIN + f->bound_count++);
 }
@@ -142,9 +147,12 @@ static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a
   case TENON_DIM_ADD: r = both && tn_add(x, y, &r) ? r : -1; break;
   case TENON_DIM_MUL: r = both && tn_mul(x, y, &r) ? r : -1; break;
   case TENON_DIM_SUB: r = x; break;
-  case TENON_DIM_MAX: case TENON_DIM_BROADCAST: r = both ? (x > y ? x : y) : -1; break;
+  case TENON_DIM_MAX:
+  case TENON_DIM_BROADCAST: r = both ? (x > y ? x : y) : -1; break;
   case TENON_DIM_MIN: r = x < 0 ? y : y < 0 || x < y ? x : y; break;
-  case TENON_DIM_DIV: case TENON_DIM_CEIL_DIV: case TENON_DIM_MOD: r = x; break;
+  case TENON_DIM_DIV:
+  case TENON_DIM_CEIL_DIV:
+  case TENON_DIM_MOD: r = x; break;
   case TENON_DIM_EQUAL: return tenon_is_known(a) ? a : b;
   default: break;
   }
@@ -224,7 +232,8 @@ static void keep_layout(tenon_meta_t *const *inputs, uint32_t count, tenon_meta_
     like = in;
   }
   if (!like) return;
-  tenon_tensor_t shape = {.ndim = like->ndim, .shape = (int64_t *)(void *)like->dims, .strides = (int64_t *)(void *)like->strides};
+  tenon_tensor_t shape = {
+      .ndim = like->ndim, .shape = (int64_t *)(void *)like->dims, .strides = (int64_t *)(void *)like->strides};
   if (!tn_is_packed(&shape)) return;
   memcpy(out->strides, like->strides, (size_t)out->ndim * sizeof *out->strides);
   out->strided = 1;
@@ -267,8 +276,8 @@ static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op
 
 tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                         tenon_meta_t *const *inputs, tenon_meta_t *const *outputs) {
-  f->infer = (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op,        attrs, op->context,
-                             state,           inputs,            outputs,  {0},       {0}};
+  f->infer = (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op, attrs, op->context, state,
+                             inputs,          outputs,           {0},      {0}};
   f->status = TENON_OK, f->bound_count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!inputs[i] && !op->schema.inputs[i].is_optional)

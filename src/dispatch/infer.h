@@ -9,7 +9,7 @@
 enum { TN_BOUNDS = 64 };
 
 typedef struct tn_inference_t {
-  tenon_infer_t infer; /* first: what the operator sees */
+  tenon_infer_t infer;   /* first: what the operator sees */
   tn_extents_t *extents; /* NULL: concrete */
   tenon_status_t status; /* first failure of dim() */
   int32_t bound_count;   /* concrete: extents that only run knows */

@@ -127,9 +127,9 @@ tenon_status_t tn_op_missing(const tenon_op_t *op, int key, tenon_tensor_t *cons
   tn_text_t has = {0};
   print_kernels(op, &has);
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
-  tenon_status_t status = tn_fail(TENON_UNIMPLEMENTED, "%s: no kernel for %s%s%s; it has: %s", op->name, tn_key_name(key),
-                                  t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "",
-                                  has.size ? has.data : "none");
+  tenon_status_t status =
+      tn_fail(TENON_UNIMPLEMENTED, "%s: no kernel for %s%s%s; it has: %s", op->name, tn_key_name(key),
+              t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "", has.size ? has.data : "none");
   tn_text_clear(&has);
   return status;
 }
@@ -180,7 +180,8 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   uint64_t mask = TN_KEY_BACKEND_MASK;
   if (op->kernels && !all_strided(op)) mask |= TN_KEY_STRIDED;
   if (op->kernels && !all_quantised(op)) mask |= TN_KEY_DETAIL;
-  __atomic_store_n(&op->mask, op->mask | mask, __ATOMIC_RELEASE); /* layers look themselves: one too many does no harm */
+  __atomic_store_n(&op->mask, op->mask | mask,
+                   __ATOMIC_RELEASE); /* layers look themselves: one too many does no harm */
   if (!by_dtype) __atomic_store_n(&op->kernel, only, __ATOMIC_RELEASE); /* else a call that began before may read it */
   __atomic_store_n(&op->by_dtype, (const tn_kernel_t *const *const *)by_dtype, __ATOMIC_RELEASE);
   __atomic_store_n(&op->slots, slots, __ATOMIC_RELEASE);

@@ -71,8 +71,8 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
     inputs[i] = call->inputs[i];
     if (inputs[i] && !op->schema.inputs[i].is_written) status = dense_input(frame, call->inputs[i], &inputs[i]);
     else if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED)
-      status = tn_fail(TENON_INVALID, "%s: input %s is written to and must be dense and row-major for this kernel", op->name,
-                       op->schema.inputs[i].name);
+      status = tn_fail(TENON_INVALID, "%s: input %s is written to and must be dense and row-major for this kernel",
+                       op->name, op->schema.inputs[i].name);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     outputs[o] = given[o];
@@ -101,8 +101,9 @@ tenon_status_t tn_layer_strided(tenon_call_t *call) {
 tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i] && inputs[i]->keys & TN_KEY_DETAIL)
-      return tn_fail(TENON_UNIMPLEMENTED, "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first",
-                     op->name, op->schema.inputs[i].name);
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first", op->name,
+                     op->schema.inputs[i].name);
   return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", op->name);
 }
 

@@ -15,19 +15,19 @@ enum { TILE = 1024, GRAIN = 32768 }; /* elements: of a packed tile, of a part wo
 
 typedef struct operand_t {
   char *data;
-  int64_t size;        /* bytes of an element in memory */
-  int64_t loop_size;   /* and as the loop sees it */
+  int64_t size;      /* bytes of an element in memory */
+  int64_t loop_size; /* and as the loop sees it */
   tenon_dtype_t dtype, loop_dtype;
-  bool is_output, converts, packs; /* packs: the loop never sees its memory */
-  bool is_scalar;                  /* one element for all */
+  bool is_output, converts, packs;     /* packs: the loop never sees its memory */
+  bool is_scalar;                      /* one element for all */
   int64_t strides[2 * TENON_RANK_MAX]; /* bytes: of the merged axes, then of the result's own axes */
 } operand_t;
 
 typedef struct drive_t {
   tenon_call_t *call;
   const tn_kernel_t *kernel;
-  uint32_t count;      /* operands */
-  int32_t ndim;        /* merged axes, outermost first; at least 1 */
+  uint32_t count;       /* operands */
+  int32_t ndim;         /* merged axes, outermost first; at least 1 */
   int64_t total, inner; /* elements; of the innermost axis */
   int64_t shape[TENON_RANK_MAX];
   operand_t *operands; /* entries of absent ones have no data */
@@ -35,7 +35,8 @@ typedef struct drive_t {
 
 /* ---- packing ---------------------------------------------------------------------------------------------------- */
 
-static void copy_elements(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t size, int64_t count) {
+static void copy_elements(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t size,
+                          int64_t count) {
   if (from_stride == size && to_stride == size) {
     memcpy(to, from, (size_t)(count * size));
     return;
@@ -136,7 +137,8 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
     strides[i] = o->loop_size, data[i] = NULL, tile[i] = NULL;
     if (!o->data || !o->packs) continue;
     tile[i] = tiles, tiles += TILE * o->loop_size, data[i] = tile[i];
-    if (o->is_scalar) load(d, o, 0, 1, tile[i], spare), copy_elements(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
+    if (o->is_scalar)
+      load(d, o, 0, 1, tile[i], spare), copy_elements(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
   }
   tenon_loop_t loop = loop_of(d, data, strides);
   tenon_loop_fn function = d->kernel->loop.function;
@@ -170,8 +172,10 @@ static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
   int32_t last = d->ndim - 1;
   int64_t chunk = d->inner < 8 * TILE ? d->inner : 8 * TILE, tile_size = 0;
   for (uint32_t i = 0; i < n; i++)
-    if (d->operands[i].data && d->operands[i].packs) tile_size += (chunk * d->operands[i].loop_size + 63) & ~(int64_t)63;
-  char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL, *spare = tile_size ? tn_scratch((size_t)chunk * 16) : NULL;
+    if (d->operands[i].data && d->operands[i].packs)
+      tile_size += (chunk * d->operands[i].loop_size + 63) & ~(int64_t)63;
+  char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL,
+       *spare = tile_size ? tn_scratch((size_t)chunk * 16) : NULL;
   if (!data || (tile_size && (!tiles || !spare))) {
     tn_scratch_reset(mark);
     return tn_no_memory("a loop", (size_t)tile_size);

@@ -28,8 +28,8 @@ typedef struct tn_kernel_t {
   void *context;
   uint8_t kind;
   tn_kernel_words_t words;
-  tn_loop_t loop;          /* LOOP, ROW */
-  tenon_node_fn prepare;   /* NULL: none */
+  tn_loop_t loop;        /* LOOP, ROW */
+  tenon_node_fn prepare; /* NULL: none */
   tenon_free_fn release;
   const tn_library_t *library;
   const char *text;
@@ -48,10 +48,11 @@ struct tenon_op_t {
   const tenon_value_t *defaults;
   const tenon_op_t *const *uses;
   uint32_t input_count, output_count;
-  int32_t dispatch_input; /* whose dtype chooses among kernels; -1: none */
+  int32_t dispatch_input;   /* whose dtype chooses among kernels; -1: none */
   uint32_t needs_workspace; /* set once some infer asked for workspace */
   uint64_t traits;
-  const tn_kernel_t *const *const *by_dtype; /* for each dtype candidates of the CPU, best first; NULL: `kernel` for all */
+  const tn_kernel_t *const *const
+      *by_dtype; /* for each dtype candidates of the CPU, best first; NULL: `kernel` for all */
   /* line 1 */
   uint8_t index[TN_KEY_COUNT]; /* of slots, 0: missing */
   /* colder */
@@ -61,8 +62,8 @@ struct tenon_op_t {
   tn_patterns_t shapes, sharding;
   tn_gradient_t gradient;
   tn_batching_t batching;
-  const uint8_t *where;   /* TN_INPUT_... of each input, NULL: none */
-  const int32_t *reuse;   /* input of each result, -1: none */
+  const uint8_t *where; /* TN_INPUT_... of each input, NULL: none */
+  const int32_t *reuse; /* input of each result, -1: none */
   const char *doc, *where_text, *reuse_text;
   tenon_infer_fn infer;
   tenon_node_fn validate, create, prepare;
@@ -75,7 +76,7 @@ struct tenon_op_t {
   const tn_kernel_t *kernel; /* of the CPU when by_dtype is NULL */
   tn_kernel_t *kernels;      /* all */
   const tn_library_t *library;
-  tn_mutex_t serial;         /* held by calls of "serial" kernels */
+  tn_mutex_t serial;          /* held by calls of "serial" kernels */
   struct tn_states_t *states; /* of calls without a binding, by attribute values: state.c */
   tn_arena_t arena;
 };

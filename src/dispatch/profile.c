@@ -45,13 +45,14 @@ static const char *once(tenon_profile_t *profile, const char *text) {
 
 void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kind) {
   int32_t most = (int32_t)(sizeof profile->open / sizeof *profile->open);
-  if (profile->depth >= most || !tn_grow((void **)&profile->spans, &profile->capacity, profile->count, sizeof *profile->spans)) {
+  if (profile->depth >= most ||
+      !tn_grow((void **)&profile->spans, &profile->capacity, profile->count, sizeof *profile->spans)) {
     profile->lost++; /* too deep, or no memory: the span is left out, its closing too */
     return;
   }
   profile->open[profile->depth] = (int32_t)profile->count;
-  profile->spans[profile->count++] = (tenon_span_t){sizeof(tenon_span_t), profile->depth++, once(profile, name),
-                                                    once(profile, kind), tn_now(), 0};
+  profile->spans[profile->count++] =
+      (tenon_span_t){sizeof(tenon_span_t), profile->depth++, once(profile, name), once(profile, kind), tn_now(), 0};
 }
 
 void tn_profile_close(tenon_profile_t *profile) {

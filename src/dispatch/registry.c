@@ -132,8 +132,8 @@ static bool are_free(tn_definition_t *d) {
   for (size_t i = 0; i < library->op_count; i++) {
     const tenon_op_t *other = find_published(library->ops[i]->name);
     if (other)
-      tn_definition_offend(d, TENON_EXISTS, "operator %s is there already, from library %s%s%s", other->name, other->library->name,
-                           *other->library->path ? " at " : "", other->library->path);
+      tn_definition_offend(d, TENON_EXISTS, "operator %s is there already, from library %s%s%s", other->name,
+                           other->library->name, *other->library->path ? " at " : "", other->library->path);
   }
   return d->offence_count == before;
 }
@@ -152,7 +152,8 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
     libraries[library_count++] = library;
     return true;
   }
-  for (size_t i = 0; i < published; i++) tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
+  for (size_t i = 0; i < published; i++)
+    tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   tn_definition_offend(d, TENON_MEMORY, "out of memory: the registry");
   return false;
 }

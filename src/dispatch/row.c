@@ -14,7 +14,8 @@ typedef struct rows_t {
   uint32_t count;
   int64_t rows, width;
   char **data;
-  int64_t *widths, *sizes, *strides; /* elements of a row; bytes of an element in memory; bytes from row to row, 0: shared */
+  int64_t *widths, *sizes,
+      *strides; /* elements of a row; bytes of an element in memory; bytes from row to row, 0: shared */
   bool *converts;
 } rows_t;
 
@@ -42,10 +43,19 @@ static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
     if (strides[i]) strides[i] = r->widths[i] * r->kernel->loop.words.dtypes[i].bits / 8;
   }
   const tenon_call_t *c = r->call;
-  tenon_loop_t loop = {.size = sizeof loop, .phase = TENON_PHASE_LOOP, .host = &tn_host, .op = c->op, .attrs = c->attrs,
-                       .context = r->kernel->context, .state = c->state, .count = r->width, .data = data,
-                       .stride = strides, .seed = c->random ? c->random->seed : 0,
-                       .offset = c->random ? c->random->offset : 0, .widths = r->widths};
+  tenon_loop_t loop = {.size = sizeof loop,
+                       .phase = TENON_PHASE_LOOP,
+                       .host = &tn_host,
+                       .op = c->op,
+                       .attrs = c->attrs,
+                       .context = r->kernel->context,
+                       .state = c->state,
+                       .count = r->width,
+                       .data = data,
+                       .stride = strides,
+                       .seed = c->random ? c->random->seed : 0,
+                       .offset = c->random ? c->random->offset : 0,
+                       .widths = r->widths};
   tenon_status_t status = TENON_OK;
   for (int64_t at = begin; at < end && status == TENON_OK; at += block) {
     int64_t rows = end - at < block ? end - at : block;

@@ -136,10 +136,8 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
   bool shares =
       tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
-  if (shares)
-    tenon_tensor_retain(own);
-  else
-    TN_TRY(tenon_tensor_copy(tensor, &own)); /* nobody knows how long that memory lives */
+  if (shares) tenon_tensor_retain(own);
+  else TN_TRY(tenon_tensor_copy(tensor, &own)); /* nobody knows how long that memory lives */
   tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
@@ -220,10 +218,8 @@ static void zone(const void *context, const char *name) {
   (void)context;
   tenon_profile_t *profile = tn_thread()->profile;
   if (!profile) return;
-  if (name)
-    tn_profile_open(profile, name, "");
-  else
-    tn_profile_close(profile);
+  if (name) tn_profile_open(profile, name, "");
+  else tn_profile_close(profile);
 }
 
 static void *native(const void *context, const char *name) {

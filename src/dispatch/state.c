@@ -35,14 +35,20 @@ void tn_values_release(const tenon_value_t *values, uint32_t count) {
 }
 
 tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
-  tenon_node_t node = {.size = sizeof node, .phase = TENON_PHASE_CREATE, .host = &tn_host, .op = op, .attrs = attrs,
-                       .context = op->context, .device = {1, 0}};
+  tenon_node_t node = {.size = sizeof node,
+                       .phase = TENON_PHASE_CREATE,
+                       .host = &tn_host,
+                       .op = op,
+                       .attrs = attrs,
+                       .context = op->context,
+                       .device = {1, 0}};
   TN_TRY(op->create(&node));
   *out_state = node.state;
   return TENON_OK;
 }
 
-static const tn_states_t *find(const tn_states_t *list, const tn_states_t *end, uint32_t count, const tenon_value_t *attrs) {
+static const tn_states_t *find(const tn_states_t *list, const tn_states_t *end, uint32_t count,
+                               const tenon_value_t *attrs) {
   for (; list != end; list = list->next) {
     uint32_t i = 0;
     while (i < count && tn_value_equal(&list->attrs[i], &attrs[i])) i++;
@@ -56,7 +62,8 @@ static tenon_status_t add(tenon_op_t *op, const tenon_value_t *attrs, void **out
   if (!fresh) return tn_no_memory("a state", sizeof *fresh);
   uint32_t count = op->schema.attr_count;
   tenon_status_t status = TENON_OK;
-  if (!(fresh->attrs = tn_arena_array(&fresh->arena, count + 1, sizeof *attrs))) status = tn_no_memory("a state", count);
+  if (!(fresh->attrs = tn_arena_array(&fresh->arena, count + 1, sizeof *attrs)))
+    status = tn_no_memory("a state", count);
   for (uint32_t i = 0; i < count && status == TENON_OK; i++)
     if (!tn_value_copy(&attrs[i], &fresh->arena, &fresh->attrs[i])) status = tn_no_memory("a state", sizeof *attrs);
   if (status == TENON_OK) status = tn_state_create(op, fresh->attrs, &fresh->state);

@@ -46,8 +46,7 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
   if (i == e->library_count) {
     if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count, sizeof *e->libraries))
       tn_registry_use(e->libraries[e->library_count++] = kernel->library);
-    else
-      status = tn_no_memory("an executable", sizeof *e->libraries);
+    else status = tn_no_memory("an executable", sizeof *e->libraries);
   }
   tn_mutex_unlock(&e->lock);
   return status;
@@ -67,23 +66,39 @@ static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   if (kernel) TN_TRY(tn_executable_use(e, kernel, op));
   if (!kernel || !kernel->prepare) return TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_meta_t *metas = tn_scratch((op->input_count + 1) * sizeof *metas), **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
+  tenon_meta_t *metas = tn_scratch((op->input_count + 1) * sizeof *metas),
+               **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
   tenon_status_t status = metas && slots ? TENON_OK : tn_no_memory("preparing a node", 0);
-  tenon_node_t info = {.size = sizeof info, .phase = TENON_PHASE_PREPARE, .host = &tn_host, .op = op, .attrs = node->attrs,
-                       .context = kernel->context, .state = step->state, .inputs = slots, .device = {1, 0}};
+  tenon_node_t info = {.size = sizeof info,
+                       .phase = TENON_PHASE_PREPARE,
+                       .host = &tn_host,
+                       .op = op,
+                       .attrs = node->attrs,
+                       .context = kernel->context,
+                       .state = step->state,
+                       .inputs = slots,
+                       .device = {1, 0}};
   bool known = status == TENON_OK;
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
     slots[i] = NULL;
     if (!node->operands[i].count || op->schema.inputs[i].kind == TENON_KIND_TENSORS) continue;
     const tn_edge_t *edge = &e->graph->edges[node->operands[i].edges[0]];
-    metas[i] = (tenon_meta_t){.size = sizeof *metas, .dtype = edge->dtype, .ndim = edge->ndim, .device = {1, 0},
-                              .dims = edge->dims, .strides = edge->strides, .value = edge->constant,
-                              .values = edge->values, .value_count = edge->value_count};
+    metas[i] = (tenon_meta_t){.size = sizeof *metas,
+                              .dtype = edge->dtype,
+                              .ndim = edge->ndim,
+                              .device = {1, 0},
+                              .dims = edge->dims,
+                              .strides = edge->strides,
+                              .value = edge->constant,
+                              .values = edge->values,
+                              .value_count = edge->value_count};
     slots[i] = &metas[i];
     if (edge->constant) info.constant |= (uint64_t)1 << i;
     known &= edge->ndim >= 0 && edge->dtype.bits;
   }
   if (known) status = kernel->prepare(&info);
+  for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
+    if (info.consumed >> i & info.constant >> i & 1) tn_tensor_forget(metas[i].value);
   step->plan = info.plan, step->release = kernel->release, step->prepared = kernel;
   tn_scratch_reset(mark);
   return status;

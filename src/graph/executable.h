@@ -18,22 +18,23 @@ typedef struct tn_step_t { /* a node, with what was made for it once */
 } tn_step_t;
 
 struct tenon_executable_t {
-  int64_t references; /* atomic */
-  const tenon_graph_t *source; /* as imported: its ports */
-  tenon_graph_t *graph;        /* rewritten */
-  tn_step_t *steps;            /* graph->node_count */
-  int32_t *last_use;           /* of each edge: the last step that reads it; INT32_MAX: an output; -1: none */
-  tn_mutex_t lock;             /* of idle, libraries */
+  int64_t references;             /* atomic */
+  const tenon_graph_t *source;    /* as imported: its ports */
+  tenon_graph_t *graph;           /* rewritten */
+  tn_step_t *steps;               /* graph->node_count */
+  int32_t *last_use;              /* of each edge: the last step that reads it; INT32_MAX: an output; -1: none */
+  tn_mutex_t lock;                /* of idle, libraries */
   const tn_library_t **libraries; /* in use, each once: of kernels that others added to the nodes' operators */
   size_t library_count, library_capacity;
-  struct tn_run_t *idle;       /* states that no run uses now */
+  struct tn_run_t *idle; /* states that no run uses now */
 };
 
-enum { /* where an edge's memory is */
+/* where an edge's memory is */
+enum {
   TN_PLACE_NONE,
   TN_PLACE_INPUT,
   TN_PLACE_CONSTANT,
-  TN_PLACE_KNOWN,  /* computed while planning: shapes and what follows from them */
+  TN_PLACE_KNOWN, /* computed while planning: shapes and what follows from them */
   TN_PLACE_ARENA,
   TN_PLACE_OUTPUT, /* a tensor that the caller gets */
   TN_PLACE_VIEW,   /* in the memory of `root` */
@@ -42,16 +43,16 @@ enum { /* where an edge's memory is */
 
 typedef struct tn_place_t {
   uint8_t where;
-  bool is_pending;         /* its shape is known after its node ran */
-  int32_t root;            /* edge whose memory it is, itself unless VIEW */
-  int64_t delta;           /* bytes from there */
-  int32_t source;          /* edge whose detail (quantisation) it has: of views and copies; else itself */
-  int32_t stage;           /* that places it, -1: none yet */
-  tn_tensor_t *tensor;     /* header; points to data while a stage runs */
-  int32_t room;            /* axes that the header has room for */
-  uint64_t offset, size;   /* in the stage's arena */
-  int32_t first, last;     /* actions between which it lives */
-  int64_t *bound;          /* shape to start from, of a pending one in the arena */
+  bool is_pending;       /* its shape is known after its node ran */
+  int32_t root;          /* edge whose memory it is, itself unless VIEW */
+  int64_t delta;         /* bytes from there */
+  int32_t source;        /* edge whose detail (quantisation) it has: of views and copies; else itself */
+  int32_t stage;         /* that places it, -1: none yet */
+  tn_tensor_t *tensor;   /* header; points to data while a stage runs */
+  int32_t room;          /* axes that the header has room for */
+  uint64_t offset, size; /* in the stage's arena */
+  int32_t first, last;   /* actions between which it lives */
+  int64_t *bound;        /* shape to start from, of a pending one in the arena */
 } tn_place_t;
 
 typedef struct tn_action_t { /* a call, or a copy between two edges' headers */

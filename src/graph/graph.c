@@ -80,8 +80,14 @@ void tenon_graph_release(const tenon_graph_t *constant) {
   for (size_t i = 0; i < graph->edge_count; i++) tenon_tensor_release(graph->edges[i].constant);
   for (size_t i = 0; i < graph->subgraph_count; i++) tenon_graph_release(graph->subgraphs[i]);
   for (size_t i = 0; i < graph->kept_count; i++) tenon_tensor_release(graph->kept[i]);
-  void *arrays[] = {graph->edges, graph->nodes, graph->inputs, graph->outputs, (void *)graph->output_names,
-                    graph->input_axes, (void *)graph->subgraphs, graph->kept};
+  void *arrays[] = {graph->edges,
+                    graph->nodes,
+                    graph->inputs,
+                    graph->outputs,
+                    (void *)graph->output_names,
+                    graph->input_axes,
+                    (void *)graph->subgraphs,
+                    graph->kept};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) tn_release_memory(arrays[i]);
   for (size_t i = 0; i < graph->library_count; i++) tn_registry_unuse(graph->libraries[i]);
   tn_release_memory((void *)graph->libraries);
@@ -99,7 +105,8 @@ static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *libr
   return TENON_OK;
 }
 
-tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge_t **out_edge, tenon_edge_t *out_index) {
+tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge_t **out_edge,
+                                 tenon_edge_t *out_index) {
   char made[32];
   if (!name || !*name) {
     snprintf(made, sizeof made, "%%%zu", graph->edge_count);
@@ -109,7 +116,8 @@ tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge
       !tn_grow((void **)&graph->edges, &graph->edge_capacity, graph->edge_count, sizeof *graph->edges))
     return tn_no_memory("a graph", graph->edge_capacity * sizeof *graph->edges);
   tn_edge_t *edge = &graph->edges[graph->edge_count];
-  *edge = (tn_edge_t){.name = tn_arena_text(&graph->arena, name, strlen(name)), .producer = -1, .input = -1, .ndim = -1};
+  *edge =
+      (tn_edge_t){.name = tn_arena_text(&graph->arena, name, strlen(name)), .producer = -1, .input = -1, .ndim = -1};
   if (!edge->name) return tn_no_memory("a graph", strlen(name));
   *out_index = (tenon_edge_t)graph->edge_count++;
   if (out_edge) *out_edge = edge;
@@ -146,7 +154,11 @@ static tenon_status_t add_node(tenon_graph_t *graph, const char *name, const ten
   uint32_t attr_count = op->schema.attr_count;
   tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
   tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);
-  tn_node_t node = {tn_arena_text(&graph->arena, name, strlen(name)), op, values, own, output_count,
+  tn_node_t node = {tn_arena_text(&graph->arena, name, strlen(name)),
+                    op,
+                    values,
+                    own,
+                    output_count,
                     tn_arena_array(&graph->arena, (size_t)output_count + 1, sizeof *node.outputs)};
   if (!values || !own || !node.name || !node.outputs) return tn_no_memory("a graph", 0);
   for (uint32_t i = 0; i < attr_count; i++) {
@@ -198,7 +210,8 @@ tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, t
   tenon_graph_t *graph = builder->graph;
   tn_edge_t *edge;
   if (ndim < -1 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d", name ? name : "", (int)ndim, TENON_RANK_MAX);
+    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d", name ? name : "", (int)ndim,
+                   TENON_RANK_MAX);
   TN_TRY(claim_name(builder, name));
   if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count, sizeof *graph->inputs) ||
       !tn_grow((void **)&graph->input_axes, &graph->axes_capacity, graph->input_count, sizeof *graph->input_axes))
@@ -242,17 +255,19 @@ static tenon_status_t check_operands(const tenon_builder_t *builder, const char 
     bool is_list = input->kind == TENON_KIND_TENSORS;
     int32_t count = operands[i].count;
     if (count < 0 || (!is_list && count > 1))
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name, op->name, input->name, (int)count);
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name, op->name, input->name,
+                     (int)count);
     if (count == 0 && !is_list && !input->is_optional)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name, op->name, input->name,
-                     op->schema.text);
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name, op->name,
+                     input->name, op->schema.text);
     int64_t wanted = is_list ? (input->count_attr >= 0 ? attrs[input->count_attr].as.i : input->count) : -1;
     if (wanted >= 0 && wanted != count)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name, op->name, input->name,
-                     (long long)wanted, (int)count);
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name, op->name,
+                     input->name, (long long)wanted, (int)count);
     for (int32_t k = 0; k < count; k++)
       if (operands[i].edges[k] < 0 || (size_t)operands[i].edges[k] >= builder->graph->edge_count)
-        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name, op->name, input->name);
+        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name, op->name,
+                       input->name);
   }
   return TENON_OK;
 }
@@ -269,7 +284,8 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
   int32_t has = tn_node_output_count(op, attrs);
   if (has < 0) has = output_count;
   if (output_count < 0 || output_count > has)
-    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name, (int)has, (int)output_count);
+    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name, (int)has,
+                   (int)output_count);
   TN_TRY(add_node(builder->graph, name, op, attrs, operands, has, &node));
   int32_t index = (int32_t)(builder->graph->node_count - 1);
   size_t edges = builder->graph->edge_count;
@@ -290,9 +306,11 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
     return tn_fail(TENON_INVALID, "output '%s' is no value of this graph", name ? name : "");
   const char *kept = name && *name ? name : graph->edges[edge].name;
   for (size_t i = 0; i < graph->output_count; i++)
-    if (strcmp(graph->output_names[i], kept) == 0) return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s'", kept);
+    if (strcmp(graph->output_names[i], kept) == 0)
+      return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s'", kept);
   if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count, sizeof *graph->outputs) ||
-      !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count, sizeof *graph->output_names) ||
+      !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count,
+               sizeof *graph->output_names) ||
       !(kept = tn_arena_text(&graph->arena, kept, strlen(kept))))
     return tn_no_memory("a graph", 0);
   graph->outputs[graph->output_count] = edge;
@@ -324,8 +342,7 @@ static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_
 static tenon_status_t make_ports(tenon_graph_t *graph) {
   graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
   if (!graph->output_axes) return tn_no_memory("a graph", 0);
-  for (size_t i = 0; i < graph->output_count; i++)
-    TN_TRY(make_axes(graph, graph->outputs[i], &graph->output_axes[i]));
+  for (size_t i = 0; i < graph->output_count; i++) TN_TRY(make_axes(graph, graph->outputs[i], &graph->output_axes[i]));
   for (size_t i = 0; i < graph->input_count; i++)
     if (!graph->input_axes[i] && graph->edges[graph->inputs[i]].ndim >= 0)
       TN_TRY(make_axes(graph, graph->inputs[i], &graph->input_axes[i]));
@@ -390,7 +407,8 @@ static tenon_status_t copy_input(const tenon_graph_t *from, size_t i, tenon_grap
   if (!tn_grow((void **)&to->inputs, &to->input_capacity, to->input_count, sizeof *to->inputs) ||
       !tn_grow((void **)&to->input_axes, &to->axes_capacity, to->input_count, sizeof *to->input_axes))
     return tn_no_memory("a graph", 0);
-  to->input_axes[to->input_count] = (tenon_axis_t *)(uintptr_t)axes; /* the original graph is retained beside the copy */
+  to->input_axes[to->input_count] =
+      (tenon_axis_t *)(uintptr_t)axes; /* the original graph is retained beside the copy */
   to->inputs[to->input_count++] = from->inputs[i];
   edge->dims = tn_arena_array(&to->arena, TENON_RANK_MAX, sizeof *edge->dims);
   if (!edge->dims) return tn_no_memory("a graph", 0);

@@ -9,15 +9,15 @@
 #include "core/extent.h"
 #include "dispatch/op.h"
 
-typedef struct tn_edge_t { /* a value */
-  const char *name;        /* never NULL, unique */
-  int32_t producer;        /* node, -1: an input or a constant */
-  int32_t input;           /* number among the graph's inputs, -1 */
-  tenon_tensor_t *constant; /* retained; NULL: none */
-  tenon_dtype_t dtype;     /* bits 0: unknown */
-  int32_t ndim;            /* -1: unknown */
+typedef struct tn_edge_t {     /* a value */
+  const char *name;            /* never NULL, unique */
+  int32_t producer;            /* node, -1: an input or a constant */
+  int32_t input;               /* number among the graph's inputs, -1 */
+  tenon_tensor_t *constant;    /* retained; NULL: none */
+  tenon_dtype_t dtype;         /* bits 0: unknown */
+  int32_t ndim;                /* -1: unknown */
   tenon_dim_t *dims, *strides; /* symbols of the graph's extents; strides NULL: row-major */
-  tenon_dim_t *values;     /* what is known of a small integer tensor, NULL: nothing */
+  tenon_dim_t *values;         /* what is known of a small integer tensor, NULL: nothing */
   uint32_t value_count;
 } tn_edge_t;
 
@@ -26,7 +26,7 @@ typedef struct tn_node_t {
   const tenon_op_t *op;
   const tenon_value_t *attrs;
   const tenon_operand_t *operands; /* for each tensor argument of the schema */
-  int32_t output_count;            /* results, items of list results one by one, then written inputs that no result is */
+  int32_t output_count; /* results, items of list results one by one, then written inputs that no result is */
   tenon_edge_t *outputs;
 } tn_node_t;
 
@@ -40,8 +40,8 @@ struct tenon_graph_t {
   tenon_edge_t *inputs, *outputs;
   const char **output_names;
   size_t input_count, input_capacity, output_count, output_capacity, name_capacity;
-  tn_extents_t *extents; /* symbols of dims */
-  tenon_axis_t **input_axes; /* ports, as the builder was told */
+  tn_extents_t *extents;      /* symbols of dims */
+  tenon_axis_t **input_axes;  /* ports, as the builder was told */
   tenon_axis_t **output_axes; /* as inference found them; the graph's arena */
   size_t axes_capacity;
   const tenon_graph_t **subgraphs; /* retained: of attributes */

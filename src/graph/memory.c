@@ -45,18 +45,21 @@ static uint64_t lower_bound(const tn_lifetime_t *lifetimes, size_t count) { /* m
   for (size_t i = 0; i < count; i++) { /* the maximum is reached where some block begins */
     uint64_t alive = 0;
     for (size_t j = 0; j < count; j++)
-      if (lifetimes[j].first <= lifetimes[i].first && lifetimes[i].first <= lifetimes[j].last) alive += lifetimes[j].size;
+      if (lifetimes[j].first <= lifetimes[i].first && lifetimes[i].first <= lifetimes[j].last)
+        alive += lifetimes[j].size;
     if (alive > most) most = alive;
   }
   return most;
 }
 
 /* One plan; returns the arena's size. */
-static uint64_t place(tn_lifetime_t *lifetimes, size_t count, int by_area, order_t *order, const tn_lifetime_t **placed) {
+static uint64_t place(tn_lifetime_t *lifetimes, size_t count, int by_area, order_t *order,
+                      const tn_lifetime_t **placed) {
   uint64_t size = 0;
   for (size_t i = 0; i < count; i++) {
     uint64_t long_for = by_area ? (uint64_t)((int64_t)lifetimes[i].last - lifetimes[i].first) + 1 : 1;
-    order[i] = (order_t){lifetimes[i].size / 64 * (long_for < 65536 ? long_for : 65536), lifetimes[i].first, (int32_t)i};
+    order[i] =
+        (order_t){lifetimes[i].size / 64 * (long_for < 65536 ? long_for : 65536), lifetimes[i].first, (int32_t)i};
   }
   qsort(order, count, sizeof *order, larger_first);
   for (size_t i = 0; i < count; i++) {

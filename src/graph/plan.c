@@ -15,7 +15,7 @@ enum { KNOWN_COUNT = 64 }; /* elements of what is computed while planning */
 typedef struct planner_t {
   tn_run_t *run;
   tn_stage_t *stage;
-  int32_t index; /* of the stage */
+  int32_t index;  /* of the stage */
   int32_t *dense; /* edge -> place of its dense copy, 0: none (place 0 is never a copy) */
   int32_t edge_count;
 } planner_t;
@@ -63,7 +63,8 @@ static tenon_status_t begin_place(planner_t *p, int32_t edge, uint8_t where) {
   return TENON_OK;
 }
 
-static void inherit_detail(planner_t *p, int32_t edge, int32_t source) { /* a view or a copy is quantised as its source is */
+static void inherit_detail(planner_t *p, int32_t edge,
+                           int32_t source) { /* a view or a copy is quantised as its source is */
   tn_place_t *place = place_of(p, edge);
   place->source = source;
   place->tensor->view.detail = place_of(p, source)->tensor->view.detail;
@@ -95,7 +96,8 @@ static void use(planner_t *p, int32_t edge) { /* by the action that is added nex
 static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
   tn_stage_t *s = p->stage;
   tn_place_t *place = place_of(p, edge);
-  if (place->where == TN_PLACE_CONSTANT || (place->stage == p->index && place->where != TN_PLACE_INPUT)) return TENON_OK;
+  if (place->where == TN_PLACE_CONSTANT || (place->stage == p->index && place->where != TN_PLACE_INPUT))
+    return TENON_OK;
   for (size_t i = 0; i < s->watch_count; i++)
     if (s->watches[i].edge == edge && (!with_values || s->watches[i].values || s->watches[i].size)) return TENON_OK;
   if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
@@ -105,7 +107,9 @@ static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
   int64_t *room = tn_arena_array(&s->memory, 2 * (size_t)t->ndim + 1, sizeof *room);
   if (!room) return tn_no_memory("a plan", 0);
   w.shape = room, w.strides = room + t->ndim;
-  if (t->ndim) memcpy(w.shape, t->shape, (size_t)t->ndim * sizeof *room), memcpy(w.strides, t->strides, (size_t)t->ndim * sizeof *room);
+  if (t->ndim)
+    memcpy(w.shape, t->shape, (size_t)t->ndim * sizeof *room),
+        memcpy(w.strides, t->strides, (size_t)t->ndim * sizeof *room);
   uint64_t bytes;
   if (with_values && t->data) {
     bool small = tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) && bytes <= 4096 && !(t->keys & TN_KEY_STRIDED) &&
@@ -162,7 +166,8 @@ static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node, tenon_t
     const tenon_operand_t *operand = &node->operands[i];
     for (int32_t k = 0; k < operand->count; k++)
       if (!place_of(p, operand->edges[k])->tensor) /* of a written input that is absent */
-        return tn_fail(TENON_INVALID, "input %s is a result that its node does not have", node->op->schema.inputs[i].name);
+        return tn_fail(TENON_INVALID, "input %s is a result that its node does not have",
+                       node->op->schema.inputs[i].name);
     if (node->op->schema.inputs[i].kind != TENON_KIND_TENSORS) {
       inputs[i] = operand->count ? &place_of(p, operand->edges[0])->tensor->view : NULL;
       continue;
@@ -283,23 +288,29 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
   int64_t count = tn_shape_count(meta->ndim, shape);
   if (count < 0 || !tn_dtype_bytes(meta->dtype, count, &size) || size > (uint64_t)1 << 48) {
     char text[160];
-    return tn_fail(TENON_INVALID, "a result of shape %s is too large", tn_shape_print(meta->ndim, shape, text, sizeof text));
+    return tn_fail(TENON_INVALID, "a result of shape %s is too large",
+                   tn_shape_print(meta->ndim, shape, text, sizeof text));
   }
-  const int64_t *strides = meta->strided && (may_stride || meta->alias) ? (const int64_t *)(const void *)meta->strides : NULL;
+  const int64_t *strides =
+      meta->strided && (may_stride || meta->alias) ? (const int64_t *)(const void *)meta->strides : NULL;
   if (meta->alias && node->op->kernels == NULL) {
     const tenon_operand_t *operand = &node->operands[meta->alias - 1];
     TN_TRY(begin_place(p, edge, TN_PLACE_VIEW));
     tn_place_t *place = place_of(p, edge);
     place->root = operand->edges[0];
     int64_t bits = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
-    if (bits % 8) return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
+    if (bits % 8)
+      return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
     place->delta = bits / 8;
     TN_TRY(header(place, meta->dtype, meta->ndim, shape, strides, 0));
     inherit_detail(p, edge, place->root);
     return TENON_OK;
   }
   bool strings = tn_dtype_is(meta->dtype, TENON_STRING);
-  TN_TRY(begin_place(p, edge, strings ? TN_PLACE_OWN : is_output(p, edge) && !strides && !pending ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
+  TN_TRY(begin_place(p, edge,
+                     strings                                      ? TN_PLACE_OWN
+                     : is_output(p, edge) && !strides && !pending ? TN_PLACE_OUTPUT
+                                                                  : TN_PLACE_ARENA));
   tn_place_t *place = place_of(p, edge);
   TN_TRY(header(place, meta->dtype, meta->ndim, shape, strides, 0));
   place->size = size;
@@ -410,7 +421,8 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
     }
     int32_t rest = (int32_t)(node->op->output_count - o - 1), count = node->output_count - at - rest;
     if (count != (int32_t)meta->count)
-      return tn_fail(TENON_INVALID, "it has %u results %s, but the graph takes %d", meta->count, node->op->schema.outputs[o].name, (int)count);
+      return tn_fail(TENON_INVALID, "it has %u results %s, but the graph takes %d", meta->count,
+                     node->op->schema.outputs[o].name, (int)count);
     tenon_tensor_t **items = tn_arena_array(&p->stage->memory, (size_t)count + 1, sizeof *items);
     int64_t *axes = tn_arena_array(&p->stage->memory, 2, sizeof *axes);
     tenon_tensor_t *list = tn_arena_allocate(&p->stage->memory, sizeof *list);
@@ -431,7 +443,8 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
 
 static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_meta_t *const *metas,
                                     const tn_kernel_t **out_kernel) {
-  tenon_tensor_t *types = tn_scratch((op->output_count + 1) * sizeof *types); /* of the results: only their dtypes count */
+  tenon_tensor_t *types =
+      tn_scratch((op->output_count + 1) * sizeof *types); /* of the results: only their dtypes count */
   tenon_tensor_t **outputs = tn_scratch((op->output_count + 1) * sizeof *outputs);
   if (!types || !outputs) return tn_no_memory("a plan", 0);
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -458,12 +471,15 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
     for (int32_t k = 0; k < node->operands[i].count; k++)
       TN_TRY(watch(p, node->operands[i].edges[k], op->where && op->where[i] & TN_INPUT_KNOWN));
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
-  for (uint32_t i = 0; i < op->input_count; i++) /* values of this stage's edges are not there yet; others may be read */
+  for (uint32_t i = 0; i < op->input_count;
+       i++) /* values of this stage's edges are not there yet; others may be read */
     if (in[i] && !in[i]->items && !(op->where && op->where[i] & TN_INPUT_KNOWN)) {
       uint8_t where = place_of(p, node->operands[i].edges[0])->where;
-      if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN) in[i]->values = NULL, in[i]->value_count = 0, in[i]->value = NULL;
+      if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN)
+        in[i]->values = NULL, in[i]->value_count = 0, in[i]->value = NULL;
     }
-  for (uint32_t i = 0; i < op->input_count && !op->kernels; i++) /* views of row-major inputs see them so: they get copies */
+  for (uint32_t i = 0; i < op->input_count && !op->kernels;
+       i++) /* views of row-major inputs see them so: they get copies */
     if (in[i] && !(op->where && op->where[i] & TN_INPUT_STRIDED)) in[i]->strides = NULL;
   TN_TRY(tn_metas_of_results(op, node->attrs, step->wanted, &out));
   TN_TRY(tn_infer(&inference, op, node->attrs, step->state, in, out));
@@ -477,7 +493,8 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
   if (!kernel) { /* a view; an input that must be row-major and is not gets a copy first */
     for (uint32_t i = 0; i < op->input_count; i++)
-      if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED)) wants_dense = true;
+      if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED))
+        wants_dense = true;
   }
   if (wants_dense) TN_TRY(densify(p, s, node, inputs));
   tenon_tensor_t **outputs = tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);
@@ -511,10 +528,17 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
     if (count > action->draws) action->draws = count;
   }
   action->frame.kernel = kernel;
-  action->frame.call = (tenon_call_t){.size = sizeof(tenon_call_t), .phase = TENON_PHASE_RUN, .host = &tn_host, .op = op,
-                                      .attrs = node->attrs, .context = kernel->context, .state = step->state,
-                                      .inputs = inputs, .outputs = outputs,
-                                      .plan = step->prepared == kernel ? step->plan : NULL, .uses = op->uses};
+  action->frame.call = (tenon_call_t){.size = sizeof(tenon_call_t),
+                                      .phase = TENON_PHASE_RUN,
+                                      .host = &tn_host,
+                                      .op = op,
+                                      .attrs = node->attrs,
+                                      .context = kernel->context,
+                                      .state = step->state,
+                                      .inputs = inputs,
+                                      .outputs = outputs,
+                                      .plan = step->prepared == kernel ? step->plan : NULL,
+                                      .uses = op->uses};
   return TENON_OK;
 }
 
@@ -555,7 +579,8 @@ static tenon_status_t place_in_memory(planner_t *p) {
   s->arena = s->arena_size ? tn_allocate_aligned((size_t)s->arena_size) : NULL;
   if (s->arena_size && !s->arena) return tn_no_memory("the values of a run", (size_t)s->arena_size);
   for (size_t i = 0; i < s->action_count; i++)
-    if (s->actions[i].workspace_size) s->actions[i].frame.call.workspace = (char *)s->arena + s->actions[i].workspace_offset;
+    if (s->actions[i].workspace_size)
+      s->actions[i].frame.call.workspace = (char *)s->arena + s->actions[i].workspace_offset;
   return TENON_OK;
 }
 
@@ -565,7 +590,8 @@ void tn_stages_drop(tn_run_t *run, size_t index) {
     for (size_t i = 0; i < s->placed_count; i++) {
       tn_place_t *place = &run->places[s->edges[i]];
       place->stage = -1, place->where = TN_PLACE_NONE, place->bound = NULL;
-      if (place->tensor) tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL;
+      if (place->tensor)
+        tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL;
     }
     tn_release_memory(s->actions);
     tn_release_memory(s->watches);

@@ -140,10 +140,8 @@ static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **
                 tn_dtype_same(outputs[i]->dtype, t->view.dtype) &&
                 (t->view.ndim == 0 ||
                  memcmp(outputs[i]->shape, t->view.shape, (size_t)t->view.ndim * sizeof *t->view.shape) == 0);
-    if (!outputs[i])
-      TN_TRY(tenon_tensor_create(t->view.dtype, t->view.ndim, t->view.shape, &outputs[i]));
-    else if (!fits)
-      continue;
+    if (!outputs[i]) TN_TRY(tenon_tensor_create(t->view.dtype, t->view.ndim, t->view.shape, &outputs[i]));
+    else if (!fits) continue;
     t->view.data = outputs[i]->data;
     return TENON_OK;
   }

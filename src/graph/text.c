@@ -28,7 +28,8 @@ static void print_attrs(const tn_node_t *node, tn_text_t *text, const char *sepa
     if (s->attrs[i].has_default && tn_value_equal(&node->attrs[i], &s->defaults[i])) continue;
     if (node->attrs[i].kind == TENON_KIND_NONE) continue;
     tn_text_add(text, "%s%s=", separator, s->attrs[i].name);
-    if (node->attrs[i].kind == TENON_KIND_STR && node->attrs[i].count > 60) tn_text_add(text, "<%u bytes>", node->attrs[i].count);
+    if (node->attrs[i].kind == TENON_KIND_STR && node->attrs[i].count > 60)
+      tn_text_add(text, "<%u bytes>", node->attrs[i].count);
     else tn_value_print(&s->attrs[i], &node->attrs[i], text);
     separator = ", ";
   }
@@ -47,7 +48,8 @@ static void print_node(const tenon_graph_t *graph, const tn_node_t *node, tn_tex
     const tenon_operand_t *operand = &node->operands[i];
     bool list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     tn_text_add(text, "%s%s", separator, list ? "[" : operand->count ? "" : "None");
-    for (int32_t k = 0; k < operand->count; k++) tn_text_add(text, "%s%s", k ? ", " : "", graph->edges[operand->edges[k]].name);
+    for (int32_t k = 0; k < operand->count; k++)
+      tn_text_add(text, "%s%s", k ? ", " : "", graph->edges[operand->edges[k]].name);
     if (list) tn_text_add(text, "]");
     separator = ", ";
   }

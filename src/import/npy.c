@@ -209,10 +209,8 @@ static tenon_status_t read_elements(const header_t *header, const unsigned char 
   for (int32_t i = 0; i < header->ndim; i++) reversed[i] = header->shape[header->is_fortran ? header->ndim - 1 - i : i];
   TN_TRY(tenon_tensor_create(dtype, header->ndim, reversed, out_tensor));
   tenon_status_t status = TENON_OK;
-  if (is_text)
-    status = read_strings(header, data, *out_tensor);
-  else
-    read_numbers(header, data, *out_tensor);
+  if (is_text) status = read_strings(header, data, *out_tensor);
+  else read_numbers(header, data, *out_tensor);
   if (status == TENON_OK && header->is_fortran && header->ndim > 1) status = turn(out_tensor, header);
   if (status == TENON_OK) return TENON_OK;
   tenon_tensor_release(*out_tensor);
@@ -311,19 +309,15 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
     TN_TRY(count_characters(((tenon_string_t *)tensor->data)[i], i, &length));
     if (length > width) width = length;
   }
-  if (is_text)
-    snprintf(descr, sizeof descr, "<U%lld", (long long)width);
+  if (is_text) snprintf(descr, sizeof descr, "<U%lld", (long long)width);
   else
     snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<', type < TYPE_COUNT ? types[type].kind : 'u', bytes);
   write_header(tensor, descr, file, &text);
   bool failed = text.failed;
   tn_text_clear(&text);
   if (failed) return tn_no_memory("a .npy header", 0);
-  if (is_text)
-    write_strings(tensor, width, file);
-  else if (tensor->dtype.bits < 8)
-    write_packed(tensor, file);
-  else if (tenon_count(tensor))
-    fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
+  if (is_text) write_strings(tensor, width, file);
+  else if (tensor->dtype.bits < 8) write_packed(tensor, file);
+  else if (tenon_count(tensor)) fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
   return TENON_OK; /* the caller asks the stream whether all went well */
 }

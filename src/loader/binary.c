@@ -66,8 +66,7 @@ void tn_binary_starters(tn_text_t *text, const tn_binary_t *binary) {
   for (uint32_t i = 0; i < binary->starter_count; i++) {
     const tn_starter_t *starter = &binary->starters[i];
     if (i) tn_text_add(text, ", ");
-    if (starter->name)
-      tn_binary_quote(text, starter->name);
+    if (starter->name) tn_binary_quote(text, starter->name);
     else
       tn_text_add(text, "%llu function%s without a name", (unsigned long long)starter->count,
                   starter->count == 1 ? "" : "s");
@@ -103,10 +102,8 @@ void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *o
     const format_t *format = &formats[i];
     if (file->size < format->size || memcmp(file->data, format->magic, format->size) != 0) continue;
     out_binary->kind = format->kind;
-    if (format->read)
-      format->read(file, out_binary, offences);
-    else
-      tn_binary_offence(offences, "no shared library: it is a %s; %s", format->kind, format->advice);
+    if (format->read) format->read(file, out_binary, offences);
+    else tn_binary_offence(offences, "no shared library: it is a %s; %s", format->kind, format->advice);
     return;
   }
   describe(file, out_binary, offences);

@@ -187,10 +187,8 @@ static bool read_segments(elf_t *elf) {
                       (unsigned long long)size);
     return false;
   }
-  if (end > UINT64_MAX - (uint64_t)header->section_count * sizeof(section_t))
-    end = UINT64_MAX;
-  else
-    end += (uint64_t)header->section_count * sizeof(section_t);
+  if (end > UINT64_MAX - (uint64_t)header->section_count * sizeof(section_t)) end = UINT64_MAX;
+  else end += (uint64_t)header->section_count * sizeof(section_t);
   for (uint64_t i = 0; item(elf, segments, i, &segment, sizeof segment); i++) {
     if (segment.type != SEGMENT_LOAD && segment.type != SEGMENT_DYNAMIC) continue;
     bool overflows = segment.file_size > UINT64_MAX - segment.offset;
@@ -378,12 +376,9 @@ static void read_array(elf_t *elf, const starters_t *starters) {
   uint64_t unnamed = starters->count - starters->known, own = 0;
   for (uint64_t i = 0; i < starters->known; i++) {
     const char *name = function_at(elf, starters->addresses[i]);
-    if (!name)
-      unnamed++;
-    else if (is_listed(name, compiler_starters, sizeof compiler_starters / sizeof *compiler_starters))
-      own++;
-    else
-      add_starter(elf, name, 1, way);
+    if (!name) unnamed++;
+    else if (is_listed(name, compiler_starters, sizeof compiler_starters / sizeof *compiler_starters)) own++;
+    else add_starter(elf, name, 1, way);
   }
   if (unnamed && !own && elf->names.size == 0 && elf->tags[TAG_INIT]) unnamed--;
   if (unnamed) add_starter(elf, NULL, unnamed, way);

@@ -47,7 +47,8 @@ enum { TYPE_OBJECT = 1, TYPE_PROGRAM = 2, TYPE_SHARED = 3, TYPE_CORE = 4 };
 enum { SEGMENT_LOAD = 1, SEGMENT_DYNAMIC = 2, SECTION_SYMBOLS = 2 };
 enum { BIND_GLOBAL = 1, BIND_WEAK = 2, BIND_UNIQUE = 10, IS_FUNCTION = 2, IS_RESOLVED = 10, SECTION_ABSOLUTE = 0xfff1 };
 /* clang-format off */
-enum { /* dynamic tags that are read; the last two have large numbers and are moved to places that nobody uses */
+/* dynamic tags that are read; the last two have large numbers and are moved to places that nobody uses */
+enum {
   TAG_NEEDED = 1, TAG_PLT_SIZE = 2, TAG_HASH = 4, TAG_STRINGS = 5, TAG_SYMBOLS = 6, TAG_RELA = 7, TAG_RELA_SIZE = 8,
   TAG_STRINGS_SIZE = 10, TAG_INIT = 12, TAG_NAME = 14, TAG_RPATH = 15, TAG_PLT = 23, TAG_INIT_ARRAY = 25,
   TAG_INIT_SIZE = 27, TAG_RUNPATH = 29, TAG_GNU_HASH = 40, TAG_FLAGS = 41, TAGS = 42

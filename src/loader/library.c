@@ -177,10 +177,8 @@ tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_librar
   }
   tn_mutex_unlock(&loading);
   tn_file_unmap(&load.file);
-  if (status != TENON_OK)
-    status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
-  else if (out_library)
-    *out_library = outside(load.library);
+  if (status != TENON_OK) status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
+  else if (out_library) *out_library = outside(load.library);
   tn_text_clear(&load.offences);
   return status;
 }
@@ -194,10 +192,8 @@ tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *con
   tn_library_t *library = NULL;
   tenon_status_t status = tn_registry_add(descriptor, "", context, destroy, &offences, &library);
   if (status == TENON_OK) {
-    if (out_library)
-      *out_library = outside(library);
-    else
-      tn_registry_release(library);
+    if (out_library) *out_library = outside(library);
+    else tn_registry_release(library);
   } else {
     bool has_name = descriptor->size >= offsetof(tenon_descriptor_t, items) && descriptor->name;
     status = refuse(status, "add library", has_name ? descriptor->name : "without a name", &offences);

@@ -74,10 +74,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     if (!text) break;
     memcpy(text, data + at, length), text[length] = 0;
     tenon_status_t status = TENON_OK;
-    if (line == 0)
-      check(status = tn_schema_parse(text, "fuzz", &arena, &all.schema), text);
-    else if (length)
-      parse(*text, text + 1, &all, &arena);
+    if (line == 0) check(status = tn_schema_parse(text, "fuzz", &arena, &all.schema), text);
+    else if (length) parse(*text, text + 1, &all, &arena);
     free(text);
     if (status != TENON_OK) break;
     at += length + 1;

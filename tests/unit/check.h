@@ -15,7 +15,7 @@ typedef struct check_test_t {
 } check_test_t;
 
 static check_test_t *check_first, **check_last = &check_first;
-static _Atomic int check_failures;       /* threads of a test check too */
+static _Atomic int check_failures; /* threads of a test check too */
 static _Thread_local __attribute__((unused)) int check_found;
 static const char *check_skipped;
 

@@ -5,8 +5,9 @@
 #define TENON_TESTS_CONTRACT_CASES_H
 
 enum { CASE_INPUTS = 4, CASE_OUTPUTS = 2, CASE_VARIANTS = 3 };
-enum {                /* flags */
-       CASE_OPEN = 1, /* run states the shapes of results */
+/* flags */
+enum {
+  CASE_OPEN = 1, /* run states the shapes of results */
 };
 
 typedef struct contract_case_t {

@@ -37,12 +37,9 @@ static inline double float_decode(const float_kind_t *kind, uint32_t bits) {
   if (kind->style == FLOAT_SCALE) return exponent == ones ? (double)NAN : ldexp(1, (int)exponent - kind->bias);
   if (kind->style == FLOAT_FNUZ && negative && !exponent && !mantissa) return (double)NAN;
   if (kind->style == FLOAT_FN && exponent == ones && mantissa == (1u << kind->mantissa_bits) - 1) return (double)NAN;
-  if (kind->style == FLOAT_IEEE && exponent == ones)
-    value = mantissa ? (double)NAN : (double)INFINITY;
-  else if (exponent == 0)
-    value = ldexp(mantissa, 1 - kind->bias - kind->mantissa_bits);
-  else
-    value = ldexp(mantissa + (1u << kind->mantissa_bits), (int)exponent - kind->bias - kind->mantissa_bits);
+  if (kind->style == FLOAT_IEEE && exponent == ones) value = mantissa ? (double)NAN : (double)INFINITY;
+  else if (exponent == 0) value = ldexp(mantissa, 1 - kind->bias - kind->mantissa_bits);
+  else value = ldexp(mantissa + (1u << kind->mantissa_bits), (int)exponent - kind->bias - kind->mantissa_bits);
   return negative ? -value : value;
 }
 

@@ -63,12 +63,9 @@ static inline void tensor_read_element(tenon_tensor_t *t, int64_t index, const c
     int32_t bits = kind ? float_encode(kind, value) : 0;
     float f = (float)value;
     CHECK(bits >= 0);
-    if (kind)
-      memcpy(tensor_at(t, index), &bits, t->dtype.bits / 8);
-    else if (tensor_has(t, TENON_F32))
-      memcpy(tensor_at(t, index), &f, sizeof f);
-    else
-      memcpy(tensor_at(t, index), &value, sizeof value);
+    if (kind) memcpy(tensor_at(t, index), &bits, t->dtype.bits / 8);
+    else if (tensor_has(t, TENON_F32)) memcpy(tensor_at(t, index), &f, sizeof f);
+    else memcpy(tensor_at(t, index), &value, sizeof value);
   } else {
     int64_t value = tensor_has(t, TENON_U64) ? (int64_t)strtoull(begin, &end, 0) : strtoll(begin, &end, 0);
     memcpy(tensor_at(t, index), &value, t->dtype.bits / 8);
@@ -138,12 +135,9 @@ static inline void tensor_print(const tenon_tensor_t *t, char *out, size_t size)
   PUT("]");
   for (int64_t i = 0, n = tenon_count(t); i < n && i < 64 && t->data; i++) {
     const tenon_string_t *s = (const tenon_string_t *)(const void *)tensor_at(t, i);
-    if (tensor_has(t, TENON_STRING))
-      PUT(" '%.*s'", (int)s->size, s->data ? s->data : "");
-    else if (tensor_is_float(t))
-      PUT(" %.9g", tensor_float(t, i));
-    else
-      PUT(" %lld", (long long)tensor_int(t, i));
+    if (tensor_has(t, TENON_STRING)) PUT(" '%.*s'", (int)s->size, s->data ? s->data : "");
+    else if (tensor_is_float(t)) PUT(" %.9g", tensor_float(t, i));
+    else PUT(" %lld", (long long)tensor_int(t, i));
   }
 #undef PUT
 }

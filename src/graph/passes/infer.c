@@ -42,7 +42,8 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
       meta_of(edge, &metas[k]);
       if (edge->constant && !edge->values) TN_TRY(tn_meta_of_tensor(edge->constant, true, &metas[k]));
       bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
-      if (deduced && edge->ndim < 0) edge->dims = metas[k].dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+      if (deduced && edge->ndim < 0)
+        edge->dims = metas[k].dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
       if (!metas[k].dtype.bits || (metas[k].ndim < 0 && !deduced)) *out_ready = false;
       if (deduced && !metas[k].dims) return tn_no_memory("inference", 0);
       items[k] = &metas[k];
@@ -50,8 +51,12 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
     slots[i] = metas;
     if (!list) continue;
     tenon_meta_t *whole = &metas[count];
-    *whole = (tenon_meta_t){.size = sizeof *whole, .dtype = tenon_dtype(TENON_LIST), .ndim = 1, .count = (uint32_t)count,
-                            .device = {1, 0}, .items = items};
+    *whole = (tenon_meta_t){.size = sizeof *whole,
+                            .dtype = tenon_dtype(TENON_LIST),
+                            .ndim = 1,
+                            .count = (uint32_t)count,
+                            .device = {1, 0},
+                            .items = items};
     slots[i] = whole;
   }
   *out_metas = slots;

@@ -19,7 +19,8 @@ static void count(tn_rewrite_t *r, const tn_node_t *node, int32_t by) {
 
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
   *r = (tn_rewrite_t){graph, NULL, NULL, 0};
-  if (!(r->user = tn_allocate((graph->edge_count + 1) * sizeof *r->user))) return tn_no_memory("a rewrite", graph->edge_count);
+  if (!(r->user = tn_allocate((graph->edge_count + 1) * sizeof *r->user)))
+    return tn_no_memory("a rewrite", graph->edge_count);
   tenon_status_t status = tn_graph_uses(graph, &r->uses);
   for (size_t i = 0; i < graph->edge_count; i++) r->user[i] = -1;
   for (size_t n = 0; status == TENON_OK && n < graph->node_count; n++)
@@ -70,12 +71,15 @@ bool tn_same_shape(const tn_rewrite_t *r, tenon_edge_t a, tenon_edge_t b) {
   const tn_edge_t *x = &r->graph->edges[a], *y = &r->graph->edges[b];
   if (x->ndim < 0 || x->ndim != y->ndim || !tn_dtype_same(x->dtype, y->dtype)) return false;
   for (int32_t d = 0; d < x->ndim; d++)
-    if (tn_extents_resolve(r->graph->extents, x->dims[d]).value != tn_extents_resolve(r->graph->extents, y->dims[d]).value)
+    if (tn_extents_resolve(r->graph->extents, x->dims[d]).value !=
+        tn_extents_resolve(r->graph->extents, y->dims[d]).value)
       return false;
   return true;
 }
 
-int32_t tn_attr(const tn_node_t *node, const char *name) { return tn_schema_attr(&node->op->schema, name, strlen(name)); }
+int32_t tn_attr(const tn_node_t *node, const char *name) {
+  return tn_schema_attr(&node->op->schema, name, strlen(name));
+}
 
 tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t *op, const tenon_value_t *attrs,
                               const tenon_edge_t *operands) {

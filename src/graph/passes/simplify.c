@@ -4,9 +4,9 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "core/dtype.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/dtype.h"
 #include "dispatch/registry.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/rewrite.h"

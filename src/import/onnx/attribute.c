@@ -142,12 +142,10 @@ tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name) {
     lower->status = strings_tensor(proto->strings.items, proto->strings.count, 1, &tensor);
     break;
   default:
-    if (type_of(proto) == TN_ATTRIBUTE_TENSOR && proto->t)
-      lower->status = tn_onnx_tensor(proto->t, weights, &tensor);
+    if (type_of(proto) == TN_ATTRIBUTE_TENSOR && proto->t) lower->status = tn_onnx_tensor(proto->t, weights, &tensor);
     else if (type_of(proto) == TN_ATTRIBUTE_SPARSE && proto->sparse)
       lower->status = tn_onnx_sparse(proto->sparse, weights, &tensor);
-    else
-      wrong_type(lower, name, "a number, a string, a list of them or a tensor", proto);
+    else wrong_type(lower, name, "a number, a string, a list of them or a tensor", proto);
   }
   if (lower->status == TENON_OK) return tn_lower_tensor(lower, tensor);
   lower->status = tn_prefix(lower->status, "attribute '%.100s': ", name);
@@ -250,20 +248,16 @@ static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, t
   tenon_tensor_t **tensors = tn_arena_array(&lower->import->arena, count + 1, sizeof *tensors);
   if (!tensors) lower->status = tn_no_memory("a list", count);
   for (size_t i = 0; i < count && lower->status == TENON_OK; i++) {
-    if (!is_list && !proto->t && !proto->sparse)
-      lower->status = tn_fail(TENON_INVALID, "no tensor is there");
-    else if (!is_list && proto->sparse)
-      lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
+    if (!is_list && !proto->t && !proto->sparse) lower->status = tn_fail(TENON_INVALID, "no tensor is there");
+    else if (!is_list && proto->sparse) lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
     else
       lower->status =
           tn_onnx_tensor(is_list ? &proto->tensors.items[i] : proto->t, &lower->import->weights, &tensors[i]);
     if (lower->status == TENON_OK) (void)tn_lower_tensor(lower, tensors[i]); /* released when the import ends */
   }
   out_value->count = (uint32_t)count;
-  if (is_list)
-    out_value->as.tensors = tensors;
-  else if (tensors)
-    out_value->as.tensor = tensors[0];
+  if (is_list) out_value->as.tensors = tensors;
+  else if (tensors) out_value->as.tensor = tensors[0];
 }
 
 /* A body that uses nothing from outside; If, Loop and Scan, which may, have functions of their own. */
@@ -299,10 +293,8 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   case TENON_KIND_INT: value.as.i = proto->i; break;
   case TENON_KIND_DIM: value.as.dim = tenon_extent(proto->i); break;
   case TENON_KIND_FLOAT:
-    if (type_of(proto) == TN_ATTRIBUTE_INT)
-      value.kind = TENON_KIND_INT, value.as.i = proto->i;
-    else
-      value.as.f = proto->f;
+    if (type_of(proto) == TN_ATTRIBUTE_INT) value.kind = TENON_KIND_INT, value.as.i = proto->i;
+    else value.as.f = proto->f;
     break;
   case TENON_KIND_DTYPE: dtype_value(lower, attr->name, proto, &value); break;
   case TENON_KIND_INTS:

@@ -14,10 +14,8 @@
 
 tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name) {
   tn_ref_t *edge = tn_arena_allocate(&import->arena, sizeof *edge);
-  if (!edge)
-    (void)tn_no_memory("a value", sizeof *edge);
-  else
-    edge->site = site, edge->name = name, edge->id = -1, edge->ndim = -1;
+  if (!edge) (void)tn_no_memory("a value", sizeof *edge);
+  else edge->site = site, edge->name = name, edge->id = -1, edge->ndim = -1;
   return edge;
 }
 
@@ -37,10 +35,8 @@ tenon_status_t tn_ref_value(tn_import_t *import, tn_ref_t *edge, const tenon_ten
   tenon_tensor_t *tensor = NULL;
   *out_tensor = edge->constant;
   if (edge->constant || !is_constant(edge)) return TENON_OK;
-  if (edge->initialiser)
-    TN_TRY(tn_onnx_tensor(edge->initialiser, &import->weights, &tensor));
-  else
-    TN_TRY(tn_onnx_sparse(edge->sparse, &import->weights, &tensor));
+  if (edge->initialiser) TN_TRY(tn_onnx_tensor(edge->initialiser, &import->weights, &tensor));
+  else TN_TRY(tn_onnx_sparse(edge->sparse, &import->weights, &tensor));
   TN_TRY(keep(import, tensor));
   *out_tensor = edge->constant = tensor;
   return TENON_OK;
@@ -220,10 +216,8 @@ static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope
   (void)tn_onnx_dtype(values->data_type, &edge->dtype); /* what is wrong with it is said when it is read */
   edge->ndim = ndim > TENON_RANK_MAX ? -1 : (int32_t)ndim;
   edge->extents = sparse ? sparse->dims.items : values->dims.items;
-  if (sparse)
-    edge->sparse = sparse;
-  else
-    edge->initialiser = values;
+  if (sparse) edge->sparse = sparse;
+  else edge->initialiser = values;
   return tn_scope_define(scope, values->name, edge);
 }
 

@@ -147,10 +147,8 @@ static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, in
   tenon_dtype_t *dtypes = tn_arena_array(&lower->import->arena, places + 1, sizeof *dtypes);
   if (!dtypes) (void)failed(lower, tn_no_memory("a node", 0));
   for (size_t i = 0; dtypes && i < places && i < (size_t)(skipped + count); i++) {
-    if (i >= (size_t)skipped)
-      dtypes[i] = edges[i - (size_t)skipped]->dtype;
-    else
-      dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
+    if (i >= (size_t)skipped) dtypes[i] = edges[i - (size_t)skipped]->dtype;
+    else dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
   }
   return dtypes;
 }
@@ -211,10 +209,8 @@ static void lower_repeated(tn_lower_t *lower) {
   for (int32_t i = is_loop ? 2 : 0; i < lower->input_count; i++)
     if (!lower->inputs[i]) tn_lower_fail(lower, "input %d is missing", (int)i);
   if (!op || lower->status != TENON_OK || failed(lower, tenon_attrs_create(op, &attrs))) return;
-  if (is_loop)
-    build_loop(lower, op, attrs, &body);
-  else
-    build_scan(lower, op, attrs, &body);
+  if (is_loop) build_loop(lower, op, attrs, &body);
+  else build_scan(lower, op, attrs, &body);
   tn_body_clear(&body);
   tenon_attrs_release(attrs);
 }

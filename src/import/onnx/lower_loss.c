@@ -19,16 +19,12 @@ static tn_ref_t *likelihood(tn_lower_t *lower, tn_ref_t *x, tn_ref_t *target, tn
   loss = tn_lower_run(lower, TN_REFS(x, target),
                       "neg(squeeze(gather_elements(a, unsqueeze(b, [1]:i64), axis=1), [1]:i64))");
   if (weight) share = tn_lower_run(lower, TN_REFS(weight, target), "gather(a, b)");
-  if (ignores && weight)
-    share = tn_lower_run(lower, TN_REFS(skip, share), "where(a, 0:b, b)");
-  else if (ignores)
-    share = tn_lower_run(lower, TN_REFS(skip, x), "cast(not(a), to=:b)");
+  if (ignores && weight) share = tn_lower_run(lower, TN_REFS(skip, share), "where(a, 0:b, b)");
+  else if (ignores) share = tn_lower_run(lower, TN_REFS(skip, x), "cast(not(a), to=:b)");
   if (share) loss = tn_lower_run(lower, TN_REFS(loss, share), "mul(a, b)");
   if (strcmp(reduction, "none") == 0) return loss;
-  if (!mean || share)
-    loss = tn_lower_run(lower, TN_REFS(loss), "reduce_sum(a, keepdims=False)");
-  else
-    return tn_lower_run(lower, TN_REFS(loss), "reduce_mean(a, keepdims=False)");
+  if (!mean || share) loss = tn_lower_run(lower, TN_REFS(loss), "reduce_sum(a, keepdims=False)");
+  else return tn_lower_run(lower, TN_REFS(loss), "reduce_mean(a, keepdims=False)");
   return mean ? tn_lower_run(lower, TN_REFS(loss, share), "div(a, reduce_sum(b, keepdims=False))") : loss;
 }
 

@@ -60,8 +60,7 @@ static void lower_chain(tn_lower_t *lower) {
     y = tn_lower_run(lower, TN_REFS(y, lower->inputs[i]), "%s(a, b)", name_here(lower));
   if (strcmp(lower->node->type, "Mean") == 0 && lower->input_count > 1)
     y = tn_lower_run(lower, TN_REFS(y), "div(a, %d:a)", (int)lower->input_count);
-  else if (lower->input_count == 1)
-    y = tn_lower_run(lower, TN_REFS(y), "identity(a)");
+  else if (lower->input_count == 1) y = tn_lower_run(lower, TN_REFS(y), "identity(a)");
   lower->outputs[0] = y;
 }
 

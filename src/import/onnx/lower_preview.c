@@ -28,10 +28,8 @@ static void lower_flex(tn_lower_t *lower) {
   q = tn_lower_run(lower, TN_REFS(q, type), "cast(a, to=:b)");
   k = tn_lower_run(lower, TN_REFS(k, type), "cast(a, to=:b)");
   v = tn_lower_run(lower, TN_REFS(v, type), "cast(a, to=:b)");
-  if (scale)
-    q = tn_lower_run(lower, TN_REFS(q), "mul(a, %.17g:a)", scale->f);
-  else
-    q = tn_lower_run(lower, TN_REFS(q, type), "div(a, sqrt(cast(shape(a, start=3), to=:b)))");
+  if (scale) q = tn_lower_run(lower, TN_REFS(q), "mul(a, %.17g:a)", scale->f);
+  else q = tn_lower_run(lower, TN_REFS(q, type), "div(a, sqrt(cast(shape(a, start=3), to=:b)))");
   tn_ref_t *scores = tn_lower_run(lower, TN_REFS(q, k),
                                   "s = shape(a); n = shape(b);"
                                   "grouped = concat([slice(s, [0]:i64, [1]:i64), slice(n, [1]:i64, [2]:i64), [-1]:i64, "

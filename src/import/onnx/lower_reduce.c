@@ -52,15 +52,11 @@ static void lower_batch_norm(tn_lower_t *lower) {
   if (tn_lower_int(lower, "spatial", 1) == 0)
     tn_lower_missing(lower, "attribute 'spatial' 0, statistics for each position");
   if (lower->version < 7 && !lower->import->missing) training = false; /* as all runtimes take models of that time */
-  if (lower->version >= 14)
-    training = tn_lower_int(lower, "training_mode", 0) != 0;
-  else if (lower->version >= 7)
-    training = lower->output_count > 1;
+  if (lower->version >= 14) training = tn_lower_int(lower, "training_mode", 0) != 0;
+  else if (lower->version >= 7) training = lower->output_count > 1;
   if (training && lower->version < 14) tn_lower_missing(lower, "training before operator set 14");
-  if (training)
-    lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
-  else
-    lower->outputs[0] = tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
+  if (training) lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
+  else lower->outputs[0] = tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
 }
 
 /* Operator set 18 had scale and bias for each group. */

@@ -25,10 +25,8 @@ static tn_ref_t *sequence(tn_lower_t *lower, int32_t count) {
 static tn_ref_t *given(tn_lower_t *lower, int32_t index) {
   tn_ref_t *edge = lower->inputs[index];
   if (edge->items) return edge;
-  if (edge->is_missing)
-    lower->is_missing = true;
-  else
-    tn_lower_fail(lower, "'%.200s' is no sequence whose items are known", edge->name);
+  if (edge->is_missing) lower->is_missing = true;
+  else tn_lower_fail(lower, "'%.200s' is no sequence whose items are known", edge->name);
   return NULL;
 }
 
@@ -112,10 +110,8 @@ static void lower_split(tn_lower_t *lower) {
   }
   if (!is_list) {
     int64_t step = split && count ? sizes[0] : 1, extent = tn_lower_extent(lower, x, (int32_t)axis);
-    if (step < 1)
-      tn_lower_fail(lower, "parts of %lld elements", (long long)step);
-    else if (extent / step >= ITEMS_MAX)
-      tn_lower_missing(lower, "more than %d parts", (int)ITEMS_MAX);
+    if (step < 1) tn_lower_fail(lower, "parts of %lld elements", (long long)step);
+    else if (extent / step >= ITEMS_MAX) tn_lower_missing(lower, "more than %d parts", (int)ITEMS_MAX);
     for (count = 0; !stopped(lower) && (int64_t)count * step < extent; count++)
       sizes[count] = extent - count * step < step ? extent - count * step : step;
   }
@@ -148,10 +144,8 @@ static void lower_map(tn_lower_t *lower) {
   for (int32_t i = 0; i < first->item_count && lower->status == TENON_OK; i++) {
     for (size_t k = 0; k < inputs; k++) {
       tn_ref_t *input = lower->inputs[k];
-      if (input->items && i >= input->item_count)
-        tn_lower_fail(lower, "sequences of different lengths");
-      else
-        now[k] = input->items ? input->items[i] : input;
+      if (input->items && i >= input->item_count) tn_lower_fail(lower, "sequences of different lengths");
+      else now[k] = input->items ? input->items[i] : input;
     }
     if (lower->status == TENON_OK)
       lower->status = tn_graph_inline(lower->import, attr->scope, lower->scope->site, lower->scope->prefix, proto->g,

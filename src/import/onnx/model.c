@@ -248,10 +248,8 @@ static tenon_status_t read_message(reader_t *reader, const message_t *message, t
   while (tn_wire_next(&wire, &field)) {
     const rule_t *rule = rule_of(message, field.number);
     if (!rule) continue;
-    if (rule->kind >= LISTS)
-      TN_TRY(read_item(reader, rule, &field, depth, &lists[rule - message->rules]));
-    else
-      TN_TRY(read_field(reader, rule, &field, depth, base));
+    if (rule->kind >= LISTS) TN_TRY(read_item(reader, rule, &field, depth, &lists[rule - message->rules]));
+    else TN_TRY(read_field(reader, rule, &field, depth, base));
   }
   for (uint32_t i = 0; i < message->rule_count; i++)
     if (message->rules[i].kind >= LISTS) memcpy(base + message->rules[i].offset, &lists[i], sizeof lists[i]);

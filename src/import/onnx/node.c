@@ -29,10 +29,8 @@ static bool failed(tn_lower_t *lower, tenon_status_t status) {
 
 static tn_ref_t *missing_edge(tn_lower_t *lower) {
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, "");
-  if (edge)
-    edge->is_missing = true;
-  else
-    (void)failed(lower, TENON_MEMORY);
+  if (edge) edge->is_missing = true;
+  else (void)failed(lower, TENON_MEMORY);
   return edge;
 }
 
@@ -68,10 +66,8 @@ const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name) {
   if (lower->is_missing || lower->status != TENON_OK) return NULL;
   tenon_status_t status = tenon_op_find(name, &op);
   if (status == TENON_OK) return op;
-  if (status != TENON_NOT_FOUND)
-    (void)failed(lower, status);
-  else
-    tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
+  if (status != TENON_NOT_FOUND) (void)failed(lower, status);
+  else tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
   return NULL;
 }
 
@@ -193,14 +189,10 @@ tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) 
     return tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype)), NULL;
   if (failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
   if (tenon_dtype_id(dtype) == TENON_BOOL) number = value != 0;
-  if (dtype.code <= 1 || dtype.code == 6)
-    memcpy(tensor->data, &number, dtype.bits / 8u);
-  else if (tenon_dtype_id(dtype) == TENON_F64)
-    memcpy(tensor->data, &value, sizeof value);
-  else if (tenon_dtype_id(dtype) == TENON_F32)
-    memcpy(tensor->data, &narrow, sizeof narrow);
-  else
-    tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
+  if (dtype.code <= 1 || dtype.code == 6) memcpy(tensor->data, &number, dtype.bits / 8u);
+  else if (tenon_dtype_id(dtype) == TENON_F64) memcpy(tensor->data, &value, sizeof value);
+  else if (tenon_dtype_id(dtype) == TENON_F32) memcpy(tensor->data, &narrow, sizeof narrow);
+  else tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
   return tn_lower_tensor(lower, tensor);
 }
 
@@ -321,10 +313,8 @@ static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *functio
   function_parameters(lower, function, &parameters);
   size_t size = strlen(lower->name);
   char *prefix = tn_arena_text(&lower->import->arena, lower->name, size + 1); /* with room for a slash, then 0 */
-  if (prefix)
-    prefix[size] = '/';
-  else
-    (void)failed(lower, tn_no_memory("a name", size));
+  if (prefix) prefix[size] = '/';
+  else (void)failed(lower, tn_no_memory("a name", size));
   if (lower->status != TENON_OK) return;
   const tn_onnx_opsets_t *opsets = function->opsets.count ? &function->opsets : &lower->import->model.opsets;
   tn_scope_t inner = {NULL, lower->scope->site, {0}, {0}, opsets, &parameters, prefix, lower->scope->depth + 1};
@@ -386,15 +376,15 @@ static void custom_node(tn_lower_t *lower) {
   tenon_attrs_t *attrs = NULL;
   int32_t count = 0;
   if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
-  int64_t version = lower->version < 1 ? 1 : lower->version; /* of the domain: those of its operators when it was written */
+  int64_t version =
+      lower->version < 1 ? 1 : lower->version; /* of the domain: those of its operators when it was written */
   (void)failed(lower, tenon_attrs_upgrade(attrs, version));
   for (size_t i = 0; i < lower->attrs.count && lower->status == TENON_OK; i++) {
     tn_attr_t *attr = &lower->attrs.items[i];
     const char *now = tn_upgrades_name(&op->upgrades, version, attr->name);
     if (now && tn_schema_attr(&op->schema, now, strlen(now)) < 0)
       tn_lower_fail(lower, "attribute '%.100s' is none of %s", attr->name, op->schema.text);
-    else if (now)
-      (void)tn_lower_set(lower, attr, op, attrs, attr->name, now);
+    else if (now) (void)tn_lower_set(lower, attr, op, attrs, attr->name, now);
     attr->is_used = true;
   }
   custom_count(lower, op, attrs);
@@ -475,12 +465,9 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
   const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
   bool is_custom = !tn_rules_have(domain);
   if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
-  if (function)
-    inline_function(lower, function);
-  else if (rule)
-    tn_rule_run(rule, lower);
-  else if (is_custom)
-    custom_node(lower);
+  if (function) inline_function(lower, function);
+  else if (rule) tn_rule_run(rule, lower);
+  else if (is_custom) custom_node(lower);
   else
     tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
                                    : "no such operator is known");

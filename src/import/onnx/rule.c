@@ -111,10 +111,8 @@ static const tn_operand_t *find_name(const run_t *run, word_t word) {
 }
 
 static void add_name(run_t *run, word_t word, tn_operand_t operand) {
-  if (run->name_count == NAMES_MAX)
-    malformed(run, "fewer names");
-  else
-    run->names[run->name_count++] = (name_t){word.text, word.size, operand};
+  if (run->name_count == NAMES_MAX) malformed(run, "fewer names");
+  else run->names[run->name_count++] = (name_t){word.text, word.size, operand};
 }
 
 static tn_operand_t one(run_t *run, tn_ref_t *edge) {
@@ -149,10 +147,8 @@ static tn_operand_t number_list(run_t *run) { /* after "[" */
   size_t count = 0;
   while (!stopped(run) && !take(run, ']')) {
     char *end;
-    if (count == LITERAL_MAX_SIZE)
-      malformed(run, "a shorter list");
-    else
-      values[count++] = strtoll(run->at, &end, 10), run->at = end;
+    if (count == LITERAL_MAX_SIZE) malformed(run, "a shorter list");
+    else values[count++] = strtoll(run->at, &end, 10), run->at = end;
     if (peek(run) != ']') need(run, ',');
   }
   need(run, ':');
@@ -213,8 +209,7 @@ static void take_renaming(run_t *run, const tn_attr_t *attr, char *out_text) {
   if (attr && TN_HAS(attr->proto, 4))
     snprintf(value, sizeof value, "%.*s", (int)(attr->proto->s.size < 100 ? attr->proto->s.size : 100),
              (const char *)attr->proto->s.data);
-  else if (attr)
-    snprintf(value, sizeof value, "%lld", (long long)attr->proto->i);
+  else if (attr) snprintf(value, sizeof value, "%lld", (long long)attr->proto->i);
   while (!stopped(run) && !take(run, '}')) {
     take_literal(run, from);
     need(run, ':');
@@ -285,10 +280,8 @@ static tn_operand_t take_call(run_t *run, word_t word) {
       }
       run->at = begin;
     }
-    if (count == OPERANDS_MAX)
-      malformed(run, "fewer operands");
-    else
-      operands[count++] = take_value(run);
+    if (count == OPERANDS_MAX) malformed(run, "fewer operands");
+    else operands[count++] = take_value(run);
     if (peek(run) != ')') need(run, ',');
   }
   if (!stopped(run)) {
@@ -346,10 +339,8 @@ static bool take_statement(run_t *run) {
   need(run, '=');
   word_t word = take_word(run);
   tn_operand_t result = {NULL, 0, false};
-  if (take(run, '('))
-    result = take_call(run, word);
-  else
-    malformed(run, "a call");
+  if (take(run, '(')) result = take_call(run, word);
+  else malformed(run, "a call");
   need(run, ';');
   for (int32_t i = 0; i < count && !stopped(run); i++)
     add_name(run, words[i], i < result.count ? (tn_operand_t){result.edges + i, 1, false} : one(run, NULL));
@@ -373,10 +364,8 @@ static tn_operand_t take_results(run_t *run) {
   need(run, '(');
   while (!stopped(run) && !take(run, ')')) {
     tn_operand_t value = take_value(run);
-    if (result.count == OPERANDS_MAX)
-      malformed(run, "fewer results");
-    else
-      room[result.count++] = value.count ? value.edges[0] : NULL;
+    if (result.count == OPERANDS_MAX) malformed(run, "fewer results");
+    else room[result.count++] = value.count ? value.edges[0] : NULL;
     if (peek(run) != ')') need(run, ',');
   }
   result.edges = room;

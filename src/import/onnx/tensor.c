@@ -74,9 +74,9 @@ tenon_status_t tn_weights_map(const char *path, tn_storage_t **out_storage) {
   tenon_status_t status = tn_file_map(path, file);
   if (status == TENON_OK)
     status = tn_storage_create((void *)(uintptr_t)file->data, file->size, unmap, file, out_storage);
-  else
-    *file = (tn_file_t){NULL, 0};
-  if (status != TENON_OK) unmap(file);
+  else *file = (tn_file_t){NULL, 0};
+  if (status == TENON_OK) (*out_storage)->is_file = true;
+  else unmap(file);
   return status;
 }
 

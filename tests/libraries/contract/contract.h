@@ -16,14 +16,8 @@ TENON_C const tenon_item_t contract_kernels[];
 TENON_C const tenon_item_t contract_layouts[];
 TENON_C const tenon_item_t contract_texts[];
 
-enum { /* what contract::census counts */
-       CENSUS_OPENED,
-       CENSUS_CREATED,
-       CENSUS_DESTROYED,
-       CENSUS_PREPARED,
-       CENSUS_RELEASED,
-       CENSUS_COUNT
-};
+/* what contract::census counts */
+enum { CENSUS_OPENED, CENSUS_CREATED, CENSUS_DESTROYED, CENSUS_PREPARED, CENSUS_RELEASED, CENSUS_COUNT };
 void contract_count(int what);
 
 /* A dtype that is one of these ids. */

@@ -18,10 +18,8 @@ static uint32_t pattern_count(const float_kind_t *kind) {
 static tenon_dtype_t dtype_of(const float_kind_t *kind) { return tenon_dtype(kind->id); }
 
 static void put(const float_kind_t *kind, void *array, uint32_t i, uint32_t bits) {
-  if (dtype_of(kind).bits == 8)
-    ((uint8_t *)array)[i] = (uint8_t)bits;
-  else
-    ((uint16_t *)array)[i] = (uint16_t)bits;
+  if (dtype_of(kind).bits == 8) ((uint8_t *)array)[i] = (uint8_t)bits;
+  else ((uint16_t *)array)[i] = (uint16_t)bits;
 }
 
 static uint32_t get(const float_kind_t *kind, const void *array, uint32_t i) {

@@ -121,10 +121,8 @@ TEST("calls are nested at most 64 deep, and have at most 128 values") {
   operator_is("f(Tensor x) -> Tensor", "x: float; out = x");
   for (size_t depth = 64; depth <= 65; depth++) {
     char *open = texts_repeat("x: ", "g(", depth, "grad"), *text = texts_repeat(open, ")", depth, "");
-    if (depth == 64)
-      CHECK_STATUS(parse(text, &arena), TENON_OK);
-    else
-      CHECK_TEXT(refused(text), "calls are nested more than 64 deep");
+    if (depth == 64) CHECK_STATUS(parse(text, &arena), TENON_OK);
+    else CHECK_TEXT(refused(text), "calls are nested more than 64 deep");
     free(open), free(text);
   }
   char *many = texts_repeat("x: ", "g(", 1000000, "");
@@ -132,10 +130,8 @@ TEST("calls are nested at most 64 deep, and have at most 128 values") {
   free(many);
   for (size_t count = 128; count <= 129; count++) {
     char *text = texts_repeat("x: g(1", ", 1", count - 1, ")");
-    if (count == 128)
-      CHECK_STATUS(parse(text, &arena), TENON_OK);
-    else
-      CHECK_TEXT(refused(text), "a call of more than 128 values");
+    if (count == 128) CHECK_STATUS(parse(text, &arena), TENON_OK);
+    else CHECK_TEXT(refused(text), "a call of more than 128 values");
     free(text);
   }
 }

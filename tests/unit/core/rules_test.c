@@ -180,12 +180,9 @@ static tenon_status_t loop_any(const char *text, tn_arena_t *to) {
 static const struct {
   const char *text;
   texts_parse_fn parse;
-} all[] = {{"x: known; y, list: deduced strided", where},
-           {"out: x; indices: y", reuse},
-           {"x, y -> out, indices; shift axis", batch},
-           {"core::add, mul, core::add.out", uses},
-           {"cpu avx512 f32|f64 strided", kern},
-           {"f32, f32 -> f32, bool; avx512 strided", loop_any}};
+} all[] = {{"x: known; y, list: deduced strided", where}, {"out: x; indices: y", reuse},
+           {"x, y -> out, indices; shift axis", batch},   {"core::add, mul, core::add.out", uses},
+           {"cpu avx512 f32|f64 strided", kern},          {"f32, f32 -> f32, bool; avx512 strided", loop_any}};
 
 TEST("each allocation may fail") {
   it(), loop_any("f32, f32 -> f32, bool", &arena);

@@ -293,10 +293,8 @@ TEST("64 inputs, attributes or results are taken, the 65th is refused") {
       for (int i = 1; i < count; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, form == 1 ? ", int x%d" : ", Tensor x%d", i);
       snprintf(text + used, sizeof text - used, "%s", forms[form][2]);
-      if (count == 64)
-        parse(text);
-      else
-        refuse_as(text, words[form]);
+      if (count == 64) parse(text);
+      else refuse_as(text, words[form]);
       tn_arena_clear(&arena);
     }
 }

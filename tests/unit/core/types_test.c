@@ -205,10 +205,8 @@ TEST("32 sets of dtypes are taken, the 33rd is refused") {
       snprintf(rules + strlen(rules), sizeof rules - strlen(rules), "%sx%d: any", i ? "; " : "", i);
     }
     snprintf(head + strlen(head), sizeof head - strlen(head), ") -> ()");
-    if (count == 32)
-      open(head, rules);
-    else
-      refuse(head, rules, "more than 32 sets of dtypes");
+    if (count == 32) open(head, rules);
+    else refuse(head, rules, "more than 32 sets of dtypes");
   }
 }
 

@@ -42,7 +42,8 @@ TEST("UPGRADE is a list of steps, and a set value keeps its text") {
 static tn_upgrade_t chain_items[3];
 static const tn_upgrades_t *chain(void) {
   static const tn_upgrades_t all = {3, chain_items};
-  static const char *const texts[] = {"rename least -> low", "set high = 6.0; rename mode -> form; set tint = 1", "rename low -> floor; drop tint"};
+  static const char *const texts[] = {"rename least -> low", "set high = 6.0; rename mode -> form; set tint = 1",
+                                      "rename low -> floor; drop tint"};
   for (int i = 0; i < 3; i++) CHECK_STATUS(tn_upgrade_parse(i + 1, texts[i], &arena, &chain_items[i]), TENON_OK);
   return &all;
 }
@@ -87,7 +88,8 @@ TEST("values that upgrades set arrive under the present names") {
 static const char *checked(const char *first, int64_t from, const char *second, int64_t version) {
   tn_schema_t schema;
   tn_upgrade_t items[2];
-  CHECK_STATUS(tn_schema_parse("f(Tensor x, *, float scale=1.0, int count=2) -> Tensor", "ns", &arena, &schema), TENON_OK);
+  CHECK_STATUS(tn_schema_parse("f(Tensor x, *, float scale=1.0, int count=2) -> Tensor", "ns", &arena, &schema),
+               TENON_OK);
   CHECK_STATUS(tn_upgrade_parse(1, first, &arena, &items[0]), TENON_OK);
   CHECK_STATUS(tn_upgrade_parse(from, second, &arena, &items[1]), TENON_OK);
   tenon_status_t status = tn_upgrades_check(&(tn_upgrades_t){2, items}, version, &schema, &arena);
@@ -95,14 +97,16 @@ static const char *checked(const char *first, int64_t from, const char *second, 
 }
 
 TEST("upgrades end at attributes of the schema, with values that fit, in order of versions") {
-  CHECK_TEXT(checked("rename alpha -> beta; set number = 3", 2, "rename beta -> scale; rename number -> count", 3), "fine");
+  CHECK_TEXT(checked("rename alpha -> beta; set number = 3", 2, "rename beta -> scale; rename number -> count", 3),
+             "fine");
   CHECK_TEXT(checked("rename alpha -> beta", 2, "drop beta", 3), "fine");
   CHECK_TEXT(checked("rename alpha -> beta", 2, "", 3),
              "upgrade from version 1: 'alpha' becomes 'beta', which is no attribute of f(");
   CHECK_TEXT(checked("", 3, "set beta = 1", 4), "upgrade from version 3: 'beta' becomes 'beta', which is no attribute");
   CHECK_TEXT(checked("set count = 1.5", 2, "", 3), "upgrade from version 1: ");
   CHECK_TEXT(tn_error(), "'count': expected int, found 1.5");
-  CHECK_TEXT(checked("", 1, "", 3), "upgrade from version 1 stands after that from version 1: expected rising versions");
+  CHECK_TEXT(checked("", 1, "", 3),
+             "upgrade from version 1 stands after that from version 1: expected rising versions");
   CHECK_TEXT(checked("", 2, "", 2), "upgrade from version 2: the operator is of version 2");
 }
 

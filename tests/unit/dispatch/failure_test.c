@@ -91,8 +91,7 @@ static tenon_status_t try_call(void *context) {
   }
   if (status == TENON_OK) status = tenon_attrs_values(attrs, &values);
   if (status == TENON_OK) status = tenon_op_call(t->op, values, t->inputs, made, wanted);
-  if (status == TENON_OK)
-    check_made(t, made);
+  if (status == TENON_OK) check_made(t, made);
   else
     for (int o = 0; o < CASE_OUTPUTS; o++) CHECK(made[o] == NULL);
   if (status == TENON_OK && !(t->c->flags & CASE_OPEN)) status = tenon_op_call_into(t->op, values, t->inputs, made);

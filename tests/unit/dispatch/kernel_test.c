@@ -24,10 +24,8 @@ static void start(void) {
 static void check_level(const char *limit, float level) {
   char expected[64];
   tenon_shutdown();
-  if (limit)
-    setenv("TENON_CPU_CAPABILITY", limit, 1);
-  else
-    unsetenv("TENON_CPU_CAPABILITY");
+  if (limit) setenv("TENON_CPU_CAPABILITY", limit, 1);
+  else unsetenv("TENON_CPU_CAPABILITY");
   start();
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::level", NULL, TEXTS("f32[3] 1 2 3"), out), TENON_OK);
@@ -331,10 +329,8 @@ TEST("a serial kernel never has two calls at once") {
     for (int k = 0; k < 2; k++) CHECK(tn_spawn(&threads[k], take_turns, &turns[k]));
     for (int k = 0; k < 2; k++) tn_join(&threads[k]);
     CHECK(turns[0].mistakes == 0 && turns[1].mistakes == 0);
-    if (i)
-      CHECK_STATUS(tenon_bound_call(bound, NULL, out, 0), TENON_OK);
-    else
-      CHECK_STATUS(tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0), TENON_OK);
+    if (i) CHECK_STATUS(tenon_bound_call(bound, NULL, out, 0), TENON_OK);
+    else CHECK_STATUS(tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0), TENON_OK);
     CHECK_TENSOR(out[0], "i64[] 1001");
     tenon_tensor_release(out[0]);
   }

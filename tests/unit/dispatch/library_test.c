@@ -146,7 +146,8 @@ TEST("version, upgrades, traits and texts of an operator are there to be read") 
   CHECK_TEXT(info.schema, "clamp(Tensor x, *, float low=0.0, float high=1.0) -> Tensor");
   CHECK(strcmp(info.library, "contract") == 0 && strcmp(info.library_version, "1.2.3") == 0);
   CHECK(op->upgrades.count == 2 && op->upgrades.items[0].from == 1 && op->upgrades.items[0].count == 2);
-  CHECK(op->upgrades.items[0].steps[0].kind == TN_UPGRADE_RENAME && strcmp(op->upgrades.items[0].steps[0].to, "low") == 0);
+  CHECK(op->upgrades.items[0].steps[0].kind == TN_UPGRADE_RENAME &&
+        strcmp(op->upgrades.items[0].steps[0].to, "low") == 0);
   CHECK(op->upgrades.items[1].steps[0].kind == TN_UPGRADE_SET);
   CHECK_TEXT(op->library->about, "licence: as Tenon");
   CHECK(op_info(op_of("contract::census")).version == 1 && op_info(op_of("contract::census")).traits == 0);
@@ -212,10 +213,8 @@ TEST("an unloadable library goes with the last handle, bound call, graph or exec
     CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, x)), TENON_OK);
     if (keeper == 1) CHECK_STATUS(tenon_bound_create(op_of("contract::counter"), NULL, &bound), TENON_OK);
     if (keeper == 2) CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
-    if (keeper == 3)
-      e = graph_compile(b, 0);
-    else
-      tenon_builder_release(b);
+    if (keeper == 3) e = graph_compile(b, 0);
+    else tenon_builder_release(b);
     tenon_library_release(library);
     CHECK(is_there("contract::halve") == (keeper != 0));
     if (keeper == 1) {

@@ -92,12 +92,9 @@ static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *s
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
     int32_t value = (int32_t)pick(200) - 100;
     float f = (float)value;
-    if (id == TENON_I32)
-      memcpy(tensor_at(t, i), &value, sizeof value);
-    else if (id == TENON_F32)
-      memcpy(tensor_at(t, i), &f, sizeof f);
-    else
-      *(uint16_t *)(void *)tensor_at(t, i) = (uint16_t)((value < 0 ? 0xbc00 : 0x3c00) + (value & 3) * 0x400);
+    if (id == TENON_I32) memcpy(tensor_at(t, i), &value, sizeof value);
+    else if (id == TENON_F32) memcpy(tensor_at(t, i), &f, sizeof f);
+    else *(uint16_t *)(void *)tensor_at(t, i) = (uint16_t)((value < 0 ? 0xbc00 : 0x3c00) + (value & 3) * 0x400);
   }
   return t;
 }

@@ -145,10 +145,8 @@ static void draw(void *pointer) {
   tenon_random_seed(d->seed);
   for (uint64_t call = 0; call < 200; call++) {
     tenon_tensor_t *out[2] = {NULL};
-    if (tenon_op_call(op_of("contract::dropout"), NULL, &x, out, 0) != TENON_OK)
-      d->mistakes++;
-    else
-      d->mistakes += mistakes_of(out[1], out[0], d->seed, call * 100);
+    if (tenon_op_call(op_of("contract::dropout"), NULL, &x, out, 0) != TENON_OK) d->mistakes++;
+    else d->mistakes += mistakes_of(out[1], out[0], d->seed, call * 100);
     tenon_tensor_release(out[0]), tenon_tensor_release(out[1]);
   }
   tenon_tensor_release(x);

@@ -98,10 +98,8 @@ static void count_many(void *pointer) {
   counter_t *c = pointer;
   tenon_tensor_t *x = tensor_of("f32[1] 0"), *out = tensor_of("f32[1] 0");
   for (int i = 0; i < 1000; i++) {
-    if (c->bound)
-      tenon_bound_run(c->bound, &x, &out);
-    else
-      tenon_op_run(op_of("contract::counter"), NULL, &x, &out);
+    if (c->bound) tenon_bound_run(c->bound, &x, &out);
+    else tenon_op_run(op_of("contract::counter"), NULL, &x, &out);
     c->sum += tensor_float(out, 0);
   }
   tenon_tensor_release(x), tenon_tensor_release(out);

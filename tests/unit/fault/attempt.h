@@ -73,10 +73,8 @@ static inline void attempt_fill(tenon_tensor_t *t) {
   for (uint64_t i = 0, step = t->dtype.bits / 8; step && (i + 1) * step <= size; i++) {
     unsigned char *at = (unsigned char *)t->data + i * step;
     if (t->dtype.code == 6) continue;
-    if (!is_float)
-      at[0] = (unsigned char)((i + 2) % 4); /* 2, 3, 0, 1: small indices, counts that are not 0 */
-    else
-      at[step - 1] = (unsigned char)(0x3d + i % 4), at[0] = (unsigned char)i;
+    if (!is_float) at[0] = (unsigned char)((i + 2) % 4); /* 2, 3, 0, 1: small indices, counts that are not 0 */
+    else at[step - 1] = (unsigned char)(0x3d + i % 4), at[0] = (unsigned char)i;
   }
 }
 

@@ -57,12 +57,10 @@ static inline bool damage_read(const damage_t *d, size_t begin, size_t end, int3
     damage_field_t f = {at, 0, 0, 0, 0, parent};
     bool good = out->count < DAMAGE_FIELDS && damage_varint(d, &at, end, &tag) && tag >> 3 > 0 && tag >> 3 < 64;
     f.number = (uint32_t)(tag >> 3), f.kind = (uint32_t)(tag & 7), f.content = at;
-    if (good && f.kind == 0)
-      good = damage_varint(d, &at, end, &length), f.end = at;
+    if (good && f.kind == 0) good = damage_varint(d, &at, end, &length), f.end = at;
     else if (good && f.kind == 2)
       good = damage_varint(d, &at, end, &length), f.content = at, f.end = at + (size_t)length;
-    else
-      f.end = at + (f.kind == 1 ? 8 : 4), good = good && (f.kind == 1 || f.kind == 5);
+    else f.end = at + (f.kind == 1 ? 8 : 4), good = good && (f.kind == 1 || f.kind == 5);
     if (!good || (f.kind == 2 && length > end - f.content) || f.end > end) return out->count = first, false;
     int32_t index = out->count++;
     out->items[index] = f;
@@ -216,14 +214,11 @@ static inline void damage_bits(damage_t *d) {
 static inline void damage_file(damage_t *d, uint64_t number, damage_fields_t *fields) {
   d->state = number * 0x2545f4914f6cdd1du + 1;
   uint64_t times = 1 + damage_random(d, 3);
-  if (number % 5 == 0)
-    d->size = (size_t)damage_random(d, d->size);
+  if (number % 5 == 0) d->size = (size_t)damage_random(d, d->size);
   else
     for (uint64_t i = 0; i < times; i++)
-      if (number % 5 == 1)
-        damage_bits(d);
-      else
-        damage_message(d, fields);
+      if (number % 5 == 1) damage_bits(d);
+      else damage_message(d, fields);
 }
 
 #endif

@@ -26,10 +26,8 @@ static inline void put_number(message_t *m, unsigned field, int64_t value) {
 
 static inline void put_bytes(message_t *m, unsigned field, const void *bytes, size_t size) {
   put_varint(m, field << 3 | 2), put_varint(m, size);
-  if (bytes)
-    memcpy(m->data + m->size, bytes, size);
-  else
-    memset(m->data + m->size, 0, size);
+  if (bytes) memcpy(m->data + m->size, bytes, size);
+  else memset(m->data + m->size, 0, size);
   m->size += size;
 }
 
@@ -54,10 +52,8 @@ static inline void put_port(message_t *graph, unsigned field, const char *name, 
     char word[40] = "";
     size_t size = strcspn(at, ",");
     memcpy(word, at, size < sizeof word - 1 ? size : sizeof word - 1);
-    if (strspn(word, "-0123456789") == strlen(word))
-      put_number(&dim, 1, strtoll(word, NULL, 10));
-    else
-      put_text(&dim, 2, word);
+    if (strspn(word, "-0123456789") == strlen(word)) put_number(&dim, 1, strtoll(word, NULL, 10));
+    else put_text(&dim, 2, word);
     put_message(&shape, 1, &dim);
     at += size + (at[size] == ',');
   }
@@ -105,12 +101,9 @@ static inline void put_node(message_t *graph, char **words, int count) {
   unsigned field = 1;
   if (domain) *domain++ = 0;
   for (int i = 2; i < count; i++) {
-    if (strcmp(words[i], ">") == 0)
-      field = 2;
-    else if (strchr(words[i], '='))
-      put_attribute(&node, words[i]);
-    else
-      put_text(&node, field, strcmp(words[i], "_") == 0 ? "" : words[i]);
+    if (strcmp(words[i], ">") == 0) field = 2;
+    else if (strchr(words[i], '=')) put_attribute(&node, words[i]);
+    else put_text(&node, field, strcmp(words[i], "_") == 0 ? "" : words[i]);
   }
   put_text(&node, 4, words[1]);
   if (domain) put_text(&node, 7, domain);

@@ -53,10 +53,8 @@ TEST("a damaged tensor file is loaded or refused with a message") {
       damage_t d = {0, damaged, size, sizeof damaged};
       tenon_tensor_t *tensor = NULL;
       memcpy(damaged, original, size);
-      if (strstr(names[i], ".npy") && n % 5 > 1)
-        d.state = n, damage_header(&d);
-      else
-        damage_file(&d, n, &fields);
+      if (strstr(names[i], ".npy") && n % 5 > 1) d.state = n, damage_header(&d);
+      else damage_file(&d, n, &fields);
       tenon_status_t status = load(d.data, d.size, &tensor);
       bool fine = CHECK((status == TENON_OK) == (tensor != NULL)) && CHECK(status != TENON_INTERNAL);
       if (status != TENON_OK) fine = CHECK(*tenon_error()) && fine;

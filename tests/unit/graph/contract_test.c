@@ -56,10 +56,8 @@ static tenon_executable_t *compile_case(const contract_case_t *c, const char *li
   if (!op || !b) return NULL;
   for (int32_t i = 0; i < flat->count; i++) {
     const tenon_tensor_t *t = flat->tensors[i];
-    if (constant)
-      CHECK_STATUS(tenon_builder_constant(b, NULL, flat->tensors[i], &flat->edges[i]), TENON_OK);
-    else
-      flat->edges[i] = graph_input(b, NULL, tenon_dtype_id(t->dtype), t->ndim);
+    if (constant) CHECK_STATUS(tenon_builder_constant(b, NULL, flat->tensors[i], &flat->edges[i]), TENON_OK);
+    else flat->edges[i] = graph_input(b, NULL, tenon_dtype_id(t->dtype), t->ndim);
   }
   const char *first = c->variants[0].outputs[0], *second = c->variants[0].outputs[1];
   int32_t count = list_count(first) + (second != NULL);
@@ -76,10 +74,8 @@ static void check_outputs(const contract_case_t *c, int variant, const char *how
   tenon_tensor_t *results[CASE_OUTPUTS] = {NULL};
   bool list = c->variants[0].outputs[0][0] == '{';
   int32_t first = list ? list_count(c->variants[0].outputs[0]) : 1;
-  if (list)
-    CHECK_STATUS(tenon_tensor_list(outputs, first, &results[0]), TENON_OK);
-  else
-    results[0] = outputs[0];
+  if (list) CHECK_STATUS(tenon_tensor_list(outputs, first, &results[0]), TENON_OK);
+  else results[0] = outputs[0];
   if (count > first) results[1] = outputs[first];
   check_results(c, variant, how, results, CASE_OUTPUTS);
   if (list) tenon_tensor_release(results[0]);

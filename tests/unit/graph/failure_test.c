@@ -58,10 +58,8 @@ static tenon_status_t try_node(void *context) {
     char name[16];
     snprintf(name, sizeof name, "x%d", (int)i);
     for (int32_t d = 0; d < x->ndim; d++) axes[d] = (tenon_axis_t){-1, d == 0 && i == 0 ? "named" : NULL};
-    if (t->is_constant)
-      TRY(tenon_builder_constant(b, name, t->inputs[0][i], &inputs[i]));
-    else
-      TRY(tenon_builder_input(b, name, x->dtype, x->ndim, axes, &inputs[i]));
+    if (t->is_constant) TRY(tenon_builder_constant(b, name, t->inputs[0][i], &inputs[i]));
+    else TRY(tenon_builder_input(b, name, x->dtype, x->ndim, axes, &inputs[i]));
   }
   for (int32_t i = 0, at = 0; i < CASE_INPUTS; at += t->counts[i++])
     operands[i] = (tenon_operand_t){t->counts[i], &inputs[at]};

@@ -455,10 +455,8 @@ static void load_and_release(void *argument) {
   int *failures = argument;
   for (int i = 0; i < 50; i++) {
     tenon_library_t *library;
-    if (tenon_library_load(PLANTED("opens"), TENON_LOAD_UNLOADABLE, &library) != TENON_OK)
-      ++*failures;
-    else
-      tenon_library_release(library);
+    if (tenon_library_load(PLANTED("opens"), TENON_LOAD_UNLOADABLE, &library) != TENON_OK) ++*failures;
+    else tenon_library_release(library);
   }
 }
 
