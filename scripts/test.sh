@@ -70,5 +70,8 @@ done
 echo
 printf '%s\n' "${summary[@]}"
 echo "total: $passed passed, $wrong failed, $skipped skipped"
-grep -hE '^(SKIP|skip)' "$logs"/{unit,command,examples,search,models,sanitize,install}.log 2>/dev/null | sort | uniq -c | sort -rn | head -20
+for suite in "${suites[@]}"; do # what did not run, and why
+  { grep -iE '^ *skip[a-z]*: ' "$logs/$suite.log" | sed -E 's/^ *skip[a-z]*: *//' | sort | uniq -c
+    sed -nE '/^skipped:$/,/passed/ { /^ +[0-9]+  /p }' "$logs/$suite.log"; } | sed "s/^/skipped in $suite: /" | cut -c1-170
+done
 exit $failed

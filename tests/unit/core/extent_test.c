@@ -360,22 +360,6 @@ TEST("each allocation may fail") {
     }
 }
 
-TEST("an operation costs about a microsecond") {
-  int64_t best = INT64_MAX;
-  enum { CALLS = 20000 };
-  fresh_table();
-  tenon_dim_t n = symbol("n"), m = symbol("m");
-  for (int round = 0; round < 5; round++) {
-    int64_t start = tn_now();
-    for (int i = 0; i < CALLS; i++) quotient(mul(n, add(m, known(i % 100))), known(4));
-    int64_t took = tn_now() - start;
-    if (took < best) best = took;
-  }
-  printf("three operations on extents: %.0f ns\n", (double)best / CALLS);
-  if (!TEXTS_IS_FAST) SKIP("speed is not judged in this build");
-  CHECK(best < (int64_t)CALLS * 10000);
-}
-
 TEST("releasing nothing is fine, and everything is freed") {
   tn_extents_release(NULL);
   tn_extents_release(table);

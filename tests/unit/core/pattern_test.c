@@ -293,23 +293,4 @@ TEST("any bytes are survived") {
   CHECK_TEXT(refused("f(Tensor x, Tensor w) -> ()", text), "more than 64 names of extents");
 }
 
-TEST("applying costs a few nanoseconds per argument") {
-  int64_t best = INT64_MAX;
-  enum { CALLS = 100000 };
-  open(matmul, matmul_shapes);
-  clear(), shape(0, 3, 8, 2, 3), shape(1, 2, 3, 4);
-  tenon_infer_t infer = {
-      .size = sizeof infer, .host = &host, .attrs = schema.defaults, .inputs = inputs, .outputs = outputs};
-  for (int round = 0; round < 9; round++) {
-    int64_t start = tn_now();
-    for (int i = 0; i < CALLS; i++)
-      if (tn_patterns_apply(&patterns, &schema, &infer) != TENON_OK) CHECK(0);
-    int64_t took = tn_now() - start;
-    if (took < best) best = took;
-  }
-  printf("shapes of a matmul: %.1f ns\n", (double)best / CALLS);
-  if (!TEXTS_IS_FAST) SKIP("speed is not judged in this build");
-  CHECK(best < CALLS * 80);
-}
-
 TEST("everything is freed") { tn_arena_clear(&arena); }

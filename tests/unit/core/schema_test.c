@@ -307,28 +307,3 @@ static const char *const everything = "ns::f.all(Tensor(a!) x, Tensor[n] xs, Ten
 TEST("each allocation may fail") { texts_check_memory(everything, parse_any); }
 
 TEST("any bytes are survived") { texts_check_broken(everything, parse_any, 30000); }
-
-TEST("a thousand schemas parse in well under five milliseconds") {
-  static const char *const texts[] = {
-      "gelu(Tensor x, *, str['none', 'tanh'] approximate='none') -> Tensor", "add(Tensor a, Tensor b) -> Tensor",
-      "layer_norm(Tensor x, Tensor? scale, Tensor? bias, *, int axis=-1, float epsilon=1e-5) -> (Tensor out, Tensor? "
-      "mean)",
-      ("conv(Tensor x, Tensor w, Tensor? bias=None, *, int[] strides=[], int[] pads=[], int[] dilations=[], int "
-       "group=1, "
-       "str['none', 'relu', 'clip'] activation='none', float alpha=0.0, float beta=0.0) -> Tensor")};
-  int64_t best = INT64_MAX;
-  for (int round = 0; round < 9; round++) {
-    tn_arena_t large = {0};
-    int64_t start = tn_now();
-    for (int i = 0; i < 1000; i++) {
-      tn_schema_t schema;
-      CHECK(tn_schema_parse(texts[i % 4], "lib", &large, &schema) == TENON_OK);
-    }
-    int64_t took = tn_now() - start;
-    if (took < best) best = took;
-    tn_arena_clear(&large);
-  }
-  printf("1,000 schemas: %lld us\n", (long long)(best / 1000));
-  if (!TEXTS_IS_FAST) SKIP("speed is not judged in this build");
-  CHECK(best < 4000000);
-}

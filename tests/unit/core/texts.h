@@ -14,17 +14,6 @@
 #include "core/schema.h"
 #include "core/types.h"
 
-/* Speed is judged in optimised builds without sanitizers only. */
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                         \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-enum { TEXTS_IS_FAST = 0 };
-#else
-enum { TEXTS_IS_FAST = 1 };
-#endif
-
 typedef tenon_status_t (*texts_parse_fn)(const char *text, tn_arena_t *arena);
 
 static inline uint32_t texts_random(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 8; }
