@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import readme
 import report
 
 NAMES = ("calls", "load", "build", "memory", "models")
@@ -31,6 +32,9 @@ def main():
             rows += json.load(open(path))["headline"]
     info = report.machine()
     report.print_table(f"{info['cpu']}, {info['cores']} cores, {' '.join(info['instruction_sets'])}", ["", ""], rows)
+    if not failed and len(wanted) == len(NAMES):
+        readme.write()
+        print("README.md has these figures now")
     for line in failed:
         print(f"FAIL {line}")
     return 1 if failed else 0
