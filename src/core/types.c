@@ -261,12 +261,13 @@ static word_t say(tenon_dtype_t dtype) {
   return word;
 }
 
-/* The dtype of an input, or of the first item of a list; false: absent, or an empty list. */
+/* The dtype of an input, or of the first item of a list that has one; false: absent, an empty list, or not known. */
 static bool dtype_of(const tenon_meta_t *meta, bool is_list, tenon_dtype_t *out_dtype) {
   if (!meta) return false;
-  if (!is_list) return *out_dtype = meta->dtype, true;
-  if (!meta->count || !meta->items || !meta->items[0]) return false;
-  return *out_dtype = meta->items[0]->dtype, true;
+  if (!is_list) return *out_dtype = meta->dtype, meta->dtype.bits != 0;
+  for (uint32_t k = 0; meta->items && k < meta->count; k++)
+    if (meta->items[k] && meta->items[k]->dtype.bits) return *out_dtype = meta->items[k]->dtype, true;
+  return false;
 }
 
 /* What the first input of the variable is; its index, or -1. */
@@ -391,6 +392,25 @@ tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema
     }
   }
   return TENON_OK;
+}
+
+bool tn_types_fill(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
+                   tenon_meta_t *const *inputs) {
+  bool is_whole = true;
+  for (uint32_t i = 0; i < schema->input_count; i++) {
+    const tn_type_source_t *source = &types->inputs[i];
+    tenon_meta_t *meta = inputs[i], *const *items = source->is_list && meta ? meta->items : &meta;
+    for (uint32_t k = 0, count = !meta ? 0 : source->is_list ? meta->count : 1; items && k < count; k++) {
+      tenon_dtype_t *dtype = &items[k]->dtype;
+      if (dtype->bits) continue;
+      if (source->kind == TN_TYPE_FIXED) *dtype = source->fixed;
+      else if (source->kind == TN_TYPE_ATTR && attrs[source->index].kind == TENON_KIND_DTYPE)
+        *dtype = attrs[source->index].as.dtype;
+      else if (source->kind != TN_TYPE_VARIABLE || bound_by(types, schema, inputs, source->index, dtype) < 0)
+        is_whole = false;
+    }
+  }
+  return is_whole;
 }
 
 bool tn_types_output(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,

@@ -37,6 +37,10 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
  * found. */
 tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
                               tenon_meta_t *const *inputs, tenon_meta_t *const *outputs);
+/* Fills in dtypes of inputs (and items of lists) that are not known (no bits), from inputs of the same variable, a fixed
+ * dtype or an attribute; false: some stay unknown. */
+bool tn_types_fill(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
+                   tenon_meta_t *const *inputs);
 /* The dtype of one result, or of the items of a result that is a list (host->list makes them later than
  * tn_types_apply); false: infer states it. */
 bool tn_types_output(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,

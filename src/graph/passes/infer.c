@@ -44,7 +44,7 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
       bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
       if (deduced && edge->ndim < 0)
         edge->dims = metas[k].dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
-      if (!metas[k].dtype.bits || (metas[k].ndim < 0 && !deduced)) *out_ready = false;
+      if ((!metas[k].dtype.bits && edge->input < 0) || (metas[k].ndim < 0 && !deduced)) *out_ready = false;
       if (deduced && !metas[k].dims) return tn_no_memory("inference", 0);
       items[k] = &metas[k];
     }
@@ -86,6 +86,13 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   tenon_meta_t **inputs = NULL, **outputs = NULL;
   bool ready = true;
   TN_TRY(operand_metas(graph, node, &inputs, &ready));
+  if (!tn_types_fill(&op->types, &op->schema, node->attrs, inputs)) ready = false;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++) { /* inputs of the graph whose dtype nobody stated */
+      tn_edge_t *edge = &graph->edges[node->operands[i].edges[k]];
+      if (edge->input >= 0 && !edge->dtype.bits)
+        edge->dtype = inputs[i]->items ? inputs[i]->items[k]->dtype : inputs[i]->dtype;
+    }
   if (!ready) return TENON_OK;
   TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
   for (uint32_t o = 0; o < op->output_count; o++)

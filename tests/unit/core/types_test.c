@@ -91,6 +91,37 @@ TEST("an input may follow an attribute") {
   CHECK_TEXT(tn_error(), "input 'x': expected f32, as attribute 'dtype' says, found f16");
 }
 
+static bool fill(const tenon_value_t *attrs) {
+  return tn_types_fill(&types, &schema, attrs ? attrs : schema.defaults, inputs);
+}
+
+TEST("dtypes of inputs that are not known follow from the others'") {
+  open("f(Tensor a, Tensor b, Tensor m, Tensor n, *, dtype like=f64) -> Tensor",
+       "a, b: f16|f32; m = bool; n = like; out = a");
+  apply(NULL, 0, TENON_F16, 0), inputs[0] = &input_metas[0], inputs[2] = &input_metas[2], inputs[3] = &input_metas[3];
+  CHECK(fill(NULL));
+  CHECK(tenon_dtype_id(input_metas[0].dtype) == TENON_F16 && tenon_dtype_id(input_metas[1].dtype) == TENON_F16);
+  CHECK(tenon_dtype_id(input_metas[2].dtype) == TENON_BOOL && tenon_dtype_id(input_metas[3].dtype) == TENON_F64);
+  input_metas[0].dtype.bits = input_metas[1].dtype.bits = 0;
+  CHECK(!fill(NULL));
+  CHECK(input_metas[0].dtype.bits == 0 && tenon_dtype_id(input_metas[2].dtype) == TENON_BOOL);
+  open("f(Tensor x, Tensor? y, *, dtype? to=None) -> Tensor", "x = ?; y = to; out = x");
+  apply(NULL, TENON_F32, 0, 0), inputs[1] = &input_metas[1];
+  CHECK(!fill(NULL)); /* the attribute is not given */
+  inputs[1] = NULL;
+  CHECK(fill(NULL));
+  input_metas[0].dtype.bits = 0;
+  CHECK(!fill(NULL)); /* may be any */
+  open("f(Tensor[] xs, Tensor y) -> Tensor", "xs, y: any; out = y");
+  tenon_meta_t items[3] = {{.size = 1}, {.size = 1, .dtype = tenon_dtype(TENON_STRING)}, {.size = 1}};
+  tenon_meta_t *slots[3] = {&items[0], &items[1], &items[2]};
+  apply(NULL, TENON_LIST, 0, 0), inputs[1] = &input_metas[1];
+  input_metas[0].items = slots, input_metas[0].count = 3;
+  CHECK(fill(NULL));
+  for (int k = 0; k < 3; k++) CHECK(tenon_dtype_id(items[k].dtype) == TENON_STRING);
+  CHECK(tenon_dtype_id(input_metas[1].dtype) == TENON_STRING);
+}
+
 TEST("an input that says `?` may have any dtype, and binds nothing") {
   open("f(Tensor x, Tensor y) -> Tensor", "x = ?; y: f16|f32; out = y");
   CHECK(types.inputs[0].kind == TN_TYPE_OPEN && types.variable_count == 1);

@@ -264,6 +264,38 @@ TEST("values that infer reads are watched: another shape tensor, another plan") 
   tenon_executable_release(e);
 }
 
+TEST("the dtype of a graph's input that states none follows from the other inputs of its node") {
+  start();
+  const tenon_dtype_t none = {0, 0, 0};
+  tenon_axis_t axes[1] = {{2, NULL}};
+  tenon_port_t port = {.size = sizeof port};
+  for (int known = 0; known < 2; known++) {
+    tenon_builder_t *b = graph_begin();
+    tenon_graph_t *graph = NULL;
+    tenon_executable_t *e = NULL;
+    tenon_edge_t x, y;
+    CHECK_STATUS(tenon_builder_input(b, "x", known ? tenon_dtype(TENON_F16) : none, 1, axes, &x), TENON_OK);
+    CHECK_STATUS(tenon_builder_input(b, "y", none, 1, axes, &y), TENON_OK);
+    graph_output(b, "out", two(b, "contract::both", x, y));
+    CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+    tenon_builder_release(b);
+    CHECK_STATUS(tenon_graph_input(graph, 1, &port), TENON_OK);
+    CHECK(tenon_dtype_id(port.dtype) == (known ? (uint32_t)TENON_F16 : tenon_dtype_id(none)));
+    CHECK_STATUS(tenon_executable_create(graph, NULL, &e), TENON_OK);
+    tenon_graph_release(graph);
+    CHECK_GRAPH(e, TEXTS("f16[2] 1 2", "f16[2] 10 20"), TEXTS("f16[2] 11 22"));
+    if (known) {
+      check_run_refused(e, TEXTS("f16[2] 1 2", "f32[2] 10 20"), TENON_INVALID,
+                        "input 'y': expected dtype f16, found f32");
+    } else { /* nothing is known: each run may have another dtype, as long as its inputs agree */
+      CHECK_GRAPH(e, TEXTS("f32[2] 1 2", "f32[2] 10 20"), TEXTS("f32[2] 11 22"));
+      check_run_refused(e, TEXTS("f32[2] 1 2", "f16[2] 10 20"), TENON_INVALID,
+                        "input 'b': expected f32, the dtype of 'a', found f16");
+    }
+    tenon_executable_release(e);
+  }
+}
+
 TEST("the shape of a weight is deduced from the input's when the graph is compiled") {
   start();
   static const char *const names[] = {"contract::project", "contract::project_by_function"};
