@@ -9,15 +9,16 @@
 
 static int report(const char *file) {
   char *text = NULL;
+  uint32_t loadable = 1;
   text_t path = {NULL, 0, 0, false};
   if (file) library_path(file, &path);
-  tenon_status_t status = file ? tenon_library_inspect(text_get(&path), &text) : tenon_doctor(&text);
+  tenon_status_t status = file ? tenon_library_inspect(text_get(&path), &text, &loadable) : tenon_doctor(&text);
   text_free(&path);
   if (status != TENON_OK) return say_error(NULL);
   size_t size = strlen(text);
   printf("%s%s", text, size > 0 && text[size - 1] != '\n' ? "\n" : "");
   tenon_text_release(text);
-  return EXIT_FINE;
+  return loadable ? EXIT_FINE : EXIT_FAILED;
 }
 
 static int run(const verb_t *verb, int argc, char **argv) {
@@ -36,5 +37,6 @@ static int run(const verb_t *verb, int argc, char **argv) {
 const verb_t verb_doctor = {
     "doctor", "[LIB]...", "report on this machine and build, or on a library file",
     "Without an argument: machine, build and settings.  With library files: kind, machine, what\n"
-    "they export and need, and what keeps them from being loaded; none of their code is run.\n",
+    "they export and need, and what keeps them from being loaded; none of their code is run.\n"
+    "Exit status 1: a file cannot be loaded.\n",
     run};

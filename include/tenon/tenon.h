@@ -61,8 +61,9 @@ TENON_API tenon_status_t tenon_library_load(const char *path, uint32_t flags, te
 TENON_API tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
                                            tenon_library_t **out_library);
 /* Reads a library file without running any of it; the report says kind, machine, entry, needed libraries, initialisers,
- * and what is wrong.  OK also for files that could not be loaded, as long as they can be read.  The caller frees the text. */
-TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text);
+ * and what is wrong.  OK also for files that could not be loaded, as long as they can be read; out_loadable (may be NULL):
+ * 1: nothing is wrong with it as far as its file tells, else 0.  The caller frees the text. */
+TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t *out_loadable);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);

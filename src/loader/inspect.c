@@ -66,7 +66,7 @@ static void report_offences(tn_text_t *text, const tn_text_t *offences) {
   }
 }
 
-tenon_status_t tenon_library_inspect(const char *path, char **out_text) {
+tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t *out_loadable) {
   char real[TN_PATH_SIZE];
   tn_file_t file;
   bool is_private = false;
@@ -90,6 +90,7 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text) {
     report_code(&text, &binary);
   }
   report_offences(&text, &offences);
+  if (out_loadable) *out_loadable = offences.size == 0;
   text.failed |= offences.failed;
   tn_text_clear(&offences);
   tn_file_unmap(&file);

@@ -314,7 +314,9 @@ class Operators(Command):
 
     def test_doctor_says_what_is_wrong_with_a_file_that_is_no_library(self):
         self.write("page.txt", "hello\n")
-        self.assertIn("page.txt", self.call("doctor", "page.txt").stdout + self.call("doctor", "page.txt").stderr)
+        result = self.call("doctor", "page.txt")
+        self.assertIn("page.txt", result.stdout + result.stderr)
+        self.assertEqual(1, result.returncode)
         self.fails(1, "doctor", "gone.so")
 
 

@@ -408,13 +408,15 @@ TEST("the report says what a file is without running it") {
   write_text(SCRATCH ".so", "hello\n");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char *text = NULL;
-    CHECK_STATUS(tenon_library_inspect(cases[i].path, &text), TENON_OK);
+    uint32_t loadable = 2;
+    CHECK_STATUS(tenon_library_inspect(cases[i].path, &text, &loadable), TENON_OK);
     for (int k = 0; k < 4 && cases[i].texts[k] && text; k++) CHECK_TEXT(text, cases[i].texts[k]);
+    CHECK(loadable == (text && strstr(text, "problems: none") ? 1 : 0));
     tenon_text_release(text);
   }
   remove(SCRATCH ".so");
   char *text;
-  CHECK(tenon_library_inspect("/nowhere/libx.so", &text) == TENON_NOT_FOUND && text == NULL);
+  CHECK(tenon_library_inspect("/nowhere/libx.so", &text, NULL) == TENON_NOT_FOUND && text == NULL);
   CHECK(!strcmp(tenon_error(), "cannot inspect /nowhere/libx.so: No such file or directory"));
 }
 
@@ -445,7 +447,7 @@ TEST("without memory loading fails and leaves nothing") {
   for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) {
     char *text = NULL;
     tn_memory_fail_after(n, false);
-    status = tenon_library_inspect(PLANTED("needs_gone"), &text);
+    status = tenon_library_inspect(PLANTED("needs_gone"), &text, NULL);
     tn_memory_fail_after(0, false);
     CHECK((status == TENON_OK) == (text != NULL));
     tenon_text_release(text);
