@@ -130,6 +130,16 @@ static const contract_case_t contract_cases[] = {
     {{"string[] 'one two  three '"}, {"string[3] one two three"}},
     {{"string[] ''"}, {"string[0]"}},
     {{"string[] x"}, {"string[1] x"}}}},
+#if defined(__x86_64__) && defined(__ELF__) /* assembly */
+  {"negate", NULL, 0, {
+    {{"f32[2,2] 1 -2 0 inf"}, {"f32[2,2] -1 2 -0 -inf"}},
+    {{"f32[3,1] 1 2 3"}, {"f32[3,1] -1 -2 -3"}},
+    {{"f32[0,1]"}, {"f32[0,1]"}}}},
+  {"negate", NULL, 0, {{{"bf16[3] 1 2 3"}, {"bf16[3] -1 -2 -3"}}}},
+#endif
+  {"checksum", NULL, 0, { /* CRC-32's check value is that of "123456789" */
+    {{"u8[9] 49 50 51 52 53 54 55 56 57"}, {"u32[] 0xcbf43926"}},
+    {{"u8[0]"}, {"u32[] 0"}}}},
   {"attributes", NULL, 0, {{{NULL}, {"f32[5] 10 0 0 -1 -1"}}}},
   {"attributes", "size=hundred; text=hello; numbers=[1, 2, 39]; extra=0.5", 0, {{{NULL}, {"f32[5] 100 5 42 0.5 -1"}}}},
 };

@@ -36,10 +36,8 @@ tenon_status_t contract_negate(const tenon_loop_t *loop);
 #define ASSEMBLY(...)
 #endif
 
-/* ---- a closed library: zlib, of which we have the file and know one function
- * ------------------------------------------ */
+/* ---- a closed library: zlib, of which we have the file and know one function ------------------------------------- */
 
-#ifdef CONTRACT_ZLIB
 unsigned long crc32(unsigned long crc, const unsigned char *data, unsigned int size);
 
 static tenon_status_t checksum_run(tenon_call_t *call) {
@@ -50,11 +48,6 @@ static tenon_status_t checksum_run(tenon_call_t *call) {
       (uint32_t)crc32(crc32(0, 0, 0), (const unsigned char *)x->data, (unsigned int)bytes);
   return TENON_OK;
 }
-#define CLOSED(...) __VA_ARGS__
-#else
-#define CLOSED(...)
-#endif
-
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 typedef struct tally_t {
@@ -108,11 +101,11 @@ TENON_ITEMS(contract_kernels,
     TENON_TYPES("x: bf16|f16|f32; out = x"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_LOOP("f32 -> f32", contract_negate)),)
-  CLOSED(TENON_OP("checksum(Tensor x) -> Tensor",
+  TENON_OP("checksum(Tensor x) -> Tensor",
     TENON_TYPES("x: any; out = u32"),
     TENON_SHAPES("out: []"),
     TENON_TRAITS(TENON_PURE),
-    TENON_KERNEL("cpu", checksum_run)),)
+    TENON_KERNEL("cpu", checksum_run)),
   TENON_OP("tally(Tensor x) -> Tensor",
     TENON_DOC("Sum, and number of parts that it was made in"),
     TENON_TYPES("x: i64; out = x"),

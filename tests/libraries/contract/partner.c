@@ -24,6 +24,12 @@ static tenon_status_t halve_f64(const tenon_loop_t *loop) {
 #define RELAY(name, schema, types) RELAY_(name, schema, types, relay)
 #define RELAY_TWO(name, schema, types) RELAY_(name, schema, types, relay_two)
 
+#if defined(__x86_64__) && defined(__ELF__)
+#define ASSEMBLY(...) __VA_ARGS__,
+#else
+#define ASSEMBLY(...)
+#endif
+
 /* clang-format off */
 TENON_LIBRARY(partner, "0.1.0",
   RELAY("split", "split(Tensor x, *, int n, int axis=0) -> Tensor[n]", "x: any; out = x"),
@@ -63,6 +69,8 @@ TENON_LIBRARY(partner, "0.1.0",
   RELAY("median", "median(Tensor x) -> Tensor", "x: f32; out = x"),
   RELAY("upper", "upper(Tensor text) -> Tensor", "text: string; out = text"),
   RELAY("words", "words(Tensor text) -> Tensor", "text: string; out = text"),
+  ASSEMBLY(RELAY("negate", "negate(Tensor x) -> Tensor", "x: bf16|f16|f32; out = x"))
+  RELAY("checksum", "checksum(Tensor x) -> Tensor", "x: any; out = u32"),
   RELAY("attributes",
         "attributes(*, str['one', 'ten', 'hundred'] size='ten', str text='', int[] numbers=[], float? extra=None, "
         "tensor? given=None) -> Tensor", "out = f32"),
