@@ -192,9 +192,20 @@ tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena
 
 /* ---- kernels and loops ------------------------------------------------------------------------------------------- */
 
-static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},         {"serial", TN_KERNEL_SERIAL},
-                                      {"accumulates", TN_KERNEL_ACCUMULATES}, {"quantised", TN_KERNEL_QUANTISED},
-                                      {"capturable", TN_KERNEL_CAPTURABLE},   {NULL, 0}};
+static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},
+                                      {"serial", TN_KERNEL_SERIAL},
+                                      {"accumulates", TN_KERNEL_ACCUMULATES},
+                                      {"quantised", TN_KERNEL_QUANTISED},
+                                      {"capturable", TN_KERNEL_CAPTURABLE},
+                                      {"fallthrough", TN_KERNEL_FALLTHROUGH},
+                                      {NULL, 0}};
+static const word_t places[] = {{"composite", TN_AT_COMPOSITE},
+                                {"composite_explicit", TN_AT_EXPLICIT},
+                                {"autograd", TN_AT_AUTOGRAD},
+                                {"autocast", TN_AT_AUTOCAST},
+                                {"view", TN_AT_VIEW},
+                                {"functional", TN_AT_FUNCTIONAL},
+                                {NULL, 0}};
 
 static const char *isa_word(int index) { return tn_cpu_word(index + 1); }
 
@@ -212,11 +223,22 @@ static tenon_status_t take_word(tn_lexer_t *lexer, uint32_t allowed, int *isa, u
   return TENON_OK;
 }
 
+/* Of a layer: one backend, or all. */
+static tenon_status_t take_backend(tn_lexer_t *lexer, tn_arena_t *arena, tn_kernel_words_t *words) {
+  bool is_word = lexer->kind != TN_TOKEN_NAME || find_word(lexer, capabilities) ||
+                 tn_cpu_rank(lexer->start, lexer->size) > 0 || tn_dtype_set(lexer->start, lexer->size);
+  bool may = words->at == TN_AT_AUTOGRAD || words->at == TN_AT_AUTOCAST;
+  words->device = NULL;
+  return is_word || !may ? TENON_OK : tn_lexer_name(lexer, arena, "the name of a device", &words->device);
+}
+
 tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_words_t *out_words) {
   tn_lexer_t lexer;
   *out_words = (tn_kernel_words_t){.dtypes = ~(uint64_t)0};
   tn_lexer_open(&lexer, "kernel", text ? text : "");
+  out_words->at = (uint8_t)find_word(&lexer, places); /* 0: a backend's name */
   TN_TRY(tn_lexer_name(&lexer, arena, "the name of a device (cpu, ...)", &out_words->device));
+  if (out_words->at) TN_TRY(take_backend(&lexer, arena, out_words));
   while (lexer.kind != TN_TOKEN_END) {
     bool is_taken;
     TN_TRY(take_word(&lexer, ~0u, &out_words->isa, &out_words->flags, &is_taken));

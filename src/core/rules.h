@@ -30,12 +30,16 @@ enum {
   TN_KERNEL_SERIAL = 2,
   TN_KERNEL_ACCUMULATES = 4,
   TN_KERNEL_QUANTISED = 8,
-  TN_KERNEL_CAPTURABLE = 16
+  TN_KERNEL_CAPTURABLE = 16,
+  TN_KERNEL_FALLTHROUGH = 32 /* no function: the key is passed by */
 };
+/* What a kernel is for: a backend, or a layer's place. */
+enum { TN_AT_BACKEND, TN_AT_EXPLICIT, TN_AT_COMPOSITE, TN_AT_AUTOGRAD, TN_AT_AUTOCAST, TN_AT_VIEW, TN_AT_FUNCTIONAL };
 typedef struct tn_kernel_words_t {
-  const char *device; /* "cpu" */
-  int isa;            /* tn_cpu_rank, 0: baseline */
-  uint64_t dtypes;    /* of type variable 0; all ones: not restricted */
+  const char *device; /* "cpu"; NULL: all */
+  uint8_t at;
+  int isa;         /* tn_cpu_rank, 0: baseline */
+  uint64_t dtypes; /* of type variable 0; all ones: not restricted */
   uint32_t flags;
 } tn_kernel_words_t;
 tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_words_t *out_words);

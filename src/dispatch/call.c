@@ -11,28 +11,28 @@
 #include "core/value.h"
 #include "dispatch/call.h"
 #include "dispatch/registry.h"
+#include "dispatch/table.h"
 
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
   const tn_thread_t *thread = tn_thread();
-  uint64_t keys = TN_KEY_CPU | thread->include;
+  uint64_t keys = TN_KEY_CPU | thread->include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
   keys &= ~thread->exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
-  const tn_slot_t *slots = __atomic_load_n(&op->slots, __ATOMIC_ACQUIRE); /* see tn_table_build */
   const tn_slot_t *slot =
-      &slots[op->index[0]]; /* plain tensors on the CPU: not looking for the highest key saves its time */
-  if (__builtin_expect(keys != TN_KEY_CPU, 0)) slot = &slots[keys ? op->index[tn_key_highest(keys)] : 0];
+      __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
+  if (__builtin_expect(keys != TN_KEY_CPU, 0)) slot = tn_table_slot(op, keys);
   frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
   frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
   frame->call.context = slot->context, frame->call.state = state;
   frame->call.inputs = inputs, frame->call.outputs = outputs;
   frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
   frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
-  frame->kernel = NULL, frame->temporaries = NULL;
+  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->temporaries = NULL;
   return slot->run(&frame->call);
 }
 
@@ -42,6 +42,21 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
   tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random);
   tn_frame_close(frame);
   return status;
+}
+
+tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_slot_t *before = frame->slot, *slot = tn_table_slot(call->op, keys & call->op->mask);
+  uint64_t keys_before = frame->keys;
+  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = slot->context;
+  tenon_status_t status = slot->run(call);
+  frame->slot = before, frame->keys = keys_before, call->context = before->context;
+  return status;
+}
+
+tenon_status_t tn_call_next(tenon_call_t *call) {
+  uint64_t keys = tn_frame_of(call)->keys;
+  return tn_redispatch(call, keys ? tn_key_below(keys, tn_key_highest(keys)) : 0);
 }
 
 /* ---- random numbers --------------------------------------------------------------------------------------------- */
@@ -223,14 +238,14 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     else if (!may_create && !op->schema.outputs[o].is_optional)
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name, op->schema.outputs[o].name);
   if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
-  for (uint32_t i = 0; i < op->input_count && !op->kernels; i++)
+  for (uint32_t i = 0; i < op->input_count && op->is_view; i++)
     if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED))
       return view_of_dense(op, attrs, state, inputs, outputs, wanted, may_create);
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
   TN_TRY(tn_infer(&inference, op, attrs, state, in, out));
   tenon_status_t status = TENON_OK;
-  bool is_view_only = op->kernels == NULL && op->output_count > 0;
+  bool is_view_only = op->is_view;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!out[o]) continue;
     int32_t same = written_input(op, o);

@@ -32,10 +32,14 @@ void tn_states_release(tenon_op_t *op);
 /* Drivers of loop and row kernels: loop.c, row.c. */
 tenon_status_t tn_loop_run(tenon_call_t *call);
 tenon_status_t tn_row_run(tenon_call_t *call);
-/* Tables: kernel.c.  Recomputes the slots of an operator after kernels were added. */
-tenon_status_t tn_table_build(tenon_op_t *op);
+/* Passes a call on to the highest of these keys, or to what is below the one that runs now.  Thread state is not read again. */
+tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
+tenon_status_t tn_call_next(tenon_call_t *call);
 /* Slots that several operators share: layer.c. */
 tenon_status_t tn_layer_missing(tenon_call_t *call);
+tenon_status_t tn_layer_ambiguous(tenon_call_t *call);
+tenon_status_t tn_layer_others(tenon_call_t *call);
+tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
 tenon_status_t tn_layer_strided(tenon_call_t *call);
 tenon_status_t tn_layer_detail(tenon_call_t *call);
 tenon_status_t tn_layer_prologue(tenon_call_t *call);

@@ -10,8 +10,10 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/table.h"
 
 void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
+  if (b->failed) return; /* out of memory: what else seems wrong may follow from that */
   char text[2048];
   va_list arguments;
   va_start(arguments, format);
@@ -108,6 +110,13 @@ static void begin_extension(tn_definition_t *b, const char *name) {
   *b->extension = (tn_extension_t){op, NULL, NULL};
 }
 
+static uint64_t kernel_numbers; /* under the registry's mutex */
+
+static void make_composite(tn_kernel_t *kernel) {
+  kernel->kind = TN_KERNEL_COMPOSITE;
+  kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
+}
+
 static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   tenon_op_t *op = target(b);
   if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
@@ -115,11 +124,6 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
                      : item->tag == TENON_TAG_LOOP ? "LOOP"
                      : item->tag == TENON_TAG_ROW  ? "ROW"
                                                    : "COMPOSITE";
-  if (!item->function) {
-    tn_definition_offend(b, TENON_INVALID, "%s: %s '%s' has no function", op->name, kind,
-                         item->text ? (const char *)item->text : "");
-    return;
-  }
   tn_arena_t *arena = &b->library->arena;
   tn_kernel_t *kernel = room(b, arena, sizeof *kernel);
   if (!kernel) return;
@@ -127,18 +131,20 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
                           .library = b->library,
                           .prepare = b->kernel_prepare,
                           .release = b->kernel_release,
-                          .words = {"cpu", 0, ~(uint64_t)0, 0}};
+                          .number = ++kernel_numbers,
+                          .words = {.device = "cpu", .dtypes = ~(uint64_t)0}};
   bool good = true;
   char text[256];
   switch (item->tag) {
   case TENON_TAG_KERNEL:
     kernel->kind = TN_KERNEL_DEVICE, kernel->run = (tenon_run_fn)item->function;
     good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
+    if (kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE) make_composite(kernel);
     snprintf(text, sizeof text, "%s", item->text ? (const char *)item->text : "");
     break;
   case TENON_TAG_COMPOSITE:
-    kernel->kind = TN_KERNEL_COMPOSITE, kernel->run = (tenon_run_fn)item->function;
-    kernel->words.flags = TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
+    kernel->run = (tenon_run_fn)item->function, kernel->words.at = TN_AT_COMPOSITE, kernel->words.device = NULL;
+    make_composite(kernel);
     snprintf(text, sizeof text, "composite");
     break;
   default:
@@ -152,6 +158,17 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
              item->text ? (const char *)item->text : "");
   }
   kernel->text = kept(b, arena, text);
+  bool passes = kernel->words.flags & TN_KERNEL_FALLTHROUGH;
+  if (good && !item->function != passes) {
+    tn_definition_offend(b, TENON_INVALID,
+                         passes ? "%s: %s '%s' passes calls by and has no function of its own"
+                                : "%s: %s '%s' has no function",
+                         op->name, kind, item->text ? (const char *)item->text : "");
+    return;
+  }
+  tn_backend_t *backend = NULL;
+  if (good && kernel->words.device) good = check(b, tn_backend_intern(kernel->words.device, &backend));
+  kernel->backend = backend;
   if (!good) return;
   if (b->extension) {
     kernel->next = b->extension->first;
@@ -347,7 +364,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
     tn_definition_offend(
         b, TENON_INVALID,
         "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
-  if (!op->kernels && !t.has_bad_kernel && !is_view_operator(op))
+  op->is_view = !op->kernels && is_view_operator(op);
+  if (!op->kernels && !t.has_bad_kernel && !op->is_view)
     tn_definition_offend(
         b, TENON_INVALID,
         "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)",

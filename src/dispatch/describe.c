@@ -79,9 +79,10 @@ tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t in
 }
 
 static bool is_chosen(const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (!op->by_dtype) return op->kernel == kernel;
+  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  if (!slot->by_dtype) return slot->only == kernel;
   for (int d = 0; d < TN_DTYPE_COUNT; d++)
-    for (const tn_kernel_t *const *list = op->by_dtype[d]; list && *list; list++)
+    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
       if (*list == kernel) return true;
   return false;
 }

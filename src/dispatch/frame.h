@@ -15,6 +15,8 @@ typedef struct tn_temporary_t { /* memory that lives as long as the frame */
 typedef struct tn_frame_t {
   tenon_call_t call;
   const tn_kernel_t *kernel; /* NULL until something chose it */
+  const tn_slot_t *slot;     /* that runs now */
+  uint64_t keys;             /* its key is the highest; those below are for whoever passes the call on */
   tn_temporary_t *temporaries;
 } tn_frame_t;
 

@@ -1,20 +1,61 @@
-/* Dispatch keys: bits of a 64-bit set, the highest one wins.  Backends are low, layers above.  Keys never cross the binary
- * contract: outside there are device names (decision K1).  Layers of later kinds (autograd, autocast, trace, user layers)
- * take the free bits between TN_KEY_DETAIL and the flags. */
+/* Dispatch keys: bits of a 64-bit set, of which the highest wins (docs/decisions/0006-dispatcher.md).  Low bits are
+ * backends in order of first sight, higher ones layers.  Keys never cross the binary contract: outside there are names. */
 #ifndef TN_DISPATCH_KEY_H
 #define TN_DISPATCH_KEY_H
 
 #include "core/tensor.h"
 
 enum {
-  TN_KEY_BACKENDS = 40, /* bits 0..39: backends by order of registration */
+  TN_BIT_CPU = 0,
+  TN_BIT_OTHERS = 39, /* backends whose names came after the bits were gone: told apart by their device, and counted */
+  TN_BIT_META = 40,   /* shapes without data */
+  TN_BIT_STRIDED = 48,
+  TN_BIT_DETAIL = 49,     /* layouts that are not dense: sparse, quantised, a vendor's own */
+  TN_BIT_BELOW_VIEW = 50, /* BELOW_..., ABOVE_...: layers of users, by their anchor and then by name: layers.c */
+  TN_BIT_VIEW = 51,       /* views and versions of memory */
+  TN_BIT_BELOW_AUTOGRAD = 52,
+  TN_BIT_AUTOGRAD = 53,
+  TN_BIT_ABOVE_AUTOGRAD = 54,
+  TN_BIT_AUTOCAST = 55,
+  TN_BIT_ABOVE_AUTOCAST = 56,
+  TN_BIT_FUNCTIONAL = 57,
+  TN_BIT_ABOVE_FUNCTIONAL = 58,
+  TN_BIT_MODE = 59,  /* the thread's stack of modes */
+  TN_BIT_TRACE = 60, /* sees all: set for the whole process, see tn_key_global */
   TN_KEY_COUNT = 64
 };
-#define TN_KEY_BACKEND_MASK (((uint64_t)1 << TN_KEY_BACKENDS) - 1)
-#define TN_KEY_LAYER_MASK (TN_KEY_STRIDED | TN_KEY_DETAIL)
+#define TN_KEY(bit) ((uint64_t)1 << (bit))
+#define TN_KEY_BACKEND_MASK (TN_KEY(TN_BIT_OTHERS + 1) - 1)
 
 static inline int tn_key_highest(uint64_t keys) { return 63 - __builtin_clzll(keys); }
-/* Name of a key for messages: "cpu", "strided", "detail". */
-const char *tn_key_name(int key);
+/* The set without `bit` and all above it. */
+static inline uint64_t tn_key_below(uint64_t keys, int bit) { return keys & (TN_KEY(bit) - 1); }
+
+typedef struct tn_slot_t tn_slot_t;
+
+typedef struct tn_backend_t { /* lives until the process ends; its last two fields change under the registry's mutex */
+  const char *name;
+  int32_t index, bit;    /* order of first sight: 0 is cpu, 1 meta */
+  tenon_device_t device; /* of its first ordinal */
+  bool prefers_fallback; /* to decomposing: composites stand behind its fallback */
+  const tn_slot_t *row;  /* of operators that have nothing for it: its fallback; NULL: missing */
+} tn_backend_t;
+
+enum { TN_BACKENDS_MAX = 1024 };
+/* The backend of that name; one that nobody named before gets the next bit.  Errors: bad or reserved name, too many. */
+tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend);
+tn_backend_t *tn_backend_find(const char *name); /* NULL: nobody named it */
+tn_backend_t *tn_backend_at(int32_t index);      /* NULL past the last */
+tn_backend_t *tn_backend_of(tenon_device_t device);
+extern tn_backend_t tn_backend_cpu, tn_backend_meta;
+
+/* "cpu", "npu", "meta", "strided", "autograd", "above autograd", ...; NULL: no such key. */
+const char *tn_key_name(int bit);
+int tn_key_find(const char *name); /* -1: no such key */
+/* "{cpu, autograd}" into text of `capacity`. */
+const char *tn_keys_print(uint64_t keys, char *out_text, size_t capacity);
+
+/* Keys that every call of the process has: tracing.  Read once a call, written when it is switched. */
+extern uint64_t tn_key_global;
 
 #endif

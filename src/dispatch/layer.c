@@ -8,14 +8,40 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/table.h"
 
-static tenon_status_t missing(tenon_call_t *call, int key) { return tn_op_missing(call->op, key, call->inputs); }
+static tenon_status_t missing(tenon_call_t *call) {
+  uint64_t keys = tn_frame_of(call)->keys;
+  return tn_op_missing(call->op, keys ? tn_key_name(tn_key_highest(keys)) : NULL, call->inputs);
+}
 
-tenon_status_t tn_layer_missing(tenon_call_t *call) {
-  uint64_t keys = 0;
-  for (uint32_t i = 0; i < call->op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  keys = (keys & TN_KEY_BACKEND_MASK) | TN_KEY_CPU;
-  return missing(call, tn_key_highest(keys));
+tenon_status_t tn_layer_missing(tenon_call_t *call) { return missing(call); }
+
+tenon_status_t tn_layer_ambiguous(tenon_call_t *call) {
+  char keys[512];
+  return tn_fail(TENON_INVALID, "%s: arguments on several devices: %s; move them to one", call->op->name,
+                 tn_keys_print(tn_frame_of(call)->keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU, keys, sizeof keys));
+}
+
+tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tn_call_next(call); }
+
+/* Backends that share a bit: told apart by the device of the first argument that is on one. */
+static const tn_backend_t *backend_of_call(const tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
+    const tenon_tensor_t *t = i < op->input_count ? call->inputs[i] : call->outputs[i - op->input_count];
+    if (t && t->keys & TN_KEY(TN_BIT_OTHERS)) return tn_backend_of(t->device);
+  }
+  return NULL;
+}
+
+tenon_status_t tn_layer_others(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_backend_t *backend = backend_of_call(call);
+  const tn_slot_t *slot = tn_table_others(call->op, backend);
+  if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, backend ? backend->name : "other", call->inputs);
+  frame->slot = slot, call->context = slot->context;
+  return slot->run(call);
 }
 
 /* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
@@ -57,7 +83,8 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   uint64_t keys = 0;
   for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
   for (uint32_t i = 0; i < op->output_count; i++) keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
-  if (keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED)) return tn_layer_detail(call);
+  if (keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED))
+    return tn_op_not_quantised(op, call->inputs);
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)
     return run(kernel, call);
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -92,10 +119,17 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   return status;
 }
 
-tenon_status_t tn_layer_strided(tenon_call_t *call) {
+/* Leads the frame to the slot below; false: it has no kernels, and runs as it is. */
+static bool descend(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
-  return kernel ? tn_kernel_call(kernel, frame) : missing(call, 0);
+  frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
+  frame->slot = tn_table_slot(call->op, frame->keys & call->op->mask);
+  call->context = frame->slot->context;
+  return frame->slot->only || frame->slot->by_dtype;
+}
+
+tenon_status_t tn_layer_strided(tenon_call_t *call) {
+  return descend(call) ? tn_layer_prologue(call) : tn_frame_of(call)->slot->run(call);
 }
 
 tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
@@ -108,17 +142,18 @@ tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *
 }
 
 tenon_status_t tn_layer_detail(tenon_call_t *call) {
-  const tn_kernel_t *kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
+  if (!descend(call)) return tn_frame_of(call)->slot->run(call);
+  const tn_kernel_t *kernel = tn_slot_kernel(tn_frame_of(call)->slot, call->op, call->inputs, call->outputs);
   if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_layer_prologue(call);
-  return tn_op_not_quantised(call->op, call->inputs);
+  return kernel ? tn_op_not_quantised(call->op, call->inputs) : missing(call);
 }
 
 /* Operators with state, workspace, or kernels by dtype, when nothing prepared the call. */
 tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_t *kernel = tn_op_kernel(op, call->inputs, call->outputs);
-  if (!kernel) return missing(call, 0);
+  const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
+  if (!kernel) return missing(call);
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace) {
     tn_scratch_mark_t mark = tn_scratch_mark();

@@ -307,7 +307,8 @@ static void merge(drive_t *d, const tenon_tensor_t *like, bool by_memory) {
 static tenon_status_t drive(tenon_call_t *call, const tenon_tensor_t *like) {
   const tenon_op_t *op = call->op;
   const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
-  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs))) return tn_op_missing(op, 0, call->inputs);
+  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs)))
+    return tn_op_missing(op, "cpu", call->inputs);
   uint32_t n = op->input_count + op->output_count;
   bool by_memory = !(op->traits & TENON_RANDOM); /* random numbers belong to positions, whatever the layout */
   enum { FEW = 6 };

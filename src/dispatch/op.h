@@ -24,38 +24,69 @@ typedef struct tn_loop_t {
 } tn_loop_t;
 
 typedef struct tn_kernel_t {
-  tenon_run_fn run; /* the kernel itself, or the driver of its loops */
+  tenon_run_fn run; /* the kernel itself, or the driver of its loops; NULL: fallthrough, fallback */
   void *context;
   uint8_t kind;
   tn_kernel_words_t words;
-  tn_loop_t loop;        /* LOOP, ROW */
-  tenon_node_fn prepare; /* NULL: none */
+  const tn_backend_t *backend; /* that words.device names; NULL: of all */
+  tn_loop_t loop;              /* LOOP, ROW */
+  tenon_node_fn prepare;       /* NULL: none */
   tenon_free_fn release;
   const tn_library_t *library;
+  uint64_t number; /* of the registration, counted over the process */
   const char *text;
-  struct tn_kernel_t *next; /* all kernels of the operator, in order of registration */
+  struct tn_kernel_t *next; /* all kernels of the operator, the newest first */
 } tn_kernel_t;
 
-typedef struct tn_slot_t { /* what the table leads to */
+/* Why a slot holds what it holds: decisions/0006, precedence. */
+enum {
+  TN_RULE_MISSING,
+  TN_RULE_DIRECT,   /* a kernel for just this key, the operator's own fallback, or its fallthrough */
+  TN_RULE_EXPLICIT, /* composite for every backend, with a gradient of its own */
+  TN_RULE_COMPOSITE,
+  TN_RULE_AUTOGRAD, /* the one for all backends' gradients */
+  TN_RULE_GRADIENT, /* made of the operator's GRADIENT text */
+  TN_RULE_FALLBACK, /* of the whole backend or layer */
+  TN_RULE_FALLTHROUGH,
+  TN_RULE_VIEW, /* described by infer: no kernel is needed */
+  TN_RULE_META  /* of infer */
+};
+
+struct
+    tn_slot_t { /* what the table leads to: never changed, so that a call sees all of the old one or of the new one */
   tenon_run_fn run;
   void *context;
-} tn_slot_t;
+  const tn_kernel_t *only;                   /* the kernel that there is, where dtypes do not choose */
+  const tn_kernel_t *const *const *by_dtype; /* else for each dtype candidates, best first */
+  uint8_t rule;
+  struct tn_slot_t *next; /* all that were made for the operator: one is used again when it is right again */
+};
+
+typedef struct tn_other_t { /* a backend that shares its bit with others */
+  const tn_backend_t *backend;
+  const tn_slot_t *slot; /* NULL: as of backends without kernels */
+  struct tn_other_t *next;
+} tn_other_t;
 
 struct tenon_op_t {
   /* line 0 */
-  uint64_t mask; /* keys that are not fallthrough */
-  const tn_slot_t *slots;
+  uint64_t mask;           /* keys that concern the operator: others are not looked at.  An optimisation, see table.c */
+  const tn_slot_t *cpu;    /* of plain tensors on the CPU */
+  const tn_slot_t **slots; /* of keys with an index, from 1 */
+  const tn_slot_t *others; /* of backends without one; NULL: their row */
   const tenon_value_t *defaults;
   const tenon_op_t *const *uses;
   uint32_t input_count, output_count;
+  uint64_t traits;
+  /* line 1 */
+  uint8_t index[TN_KEY_COUNT]; /* place in slots, 0: the key's row, which all operators share */
+  /* colder */
   int32_t dispatch_input;   /* whose dtype chooses among kernels; -1: none */
   uint32_t needs_workspace; /* set once some infer asked for workspace */
-  uint64_t traits;
-  const tn_kernel_t *const *const
-      *by_dtype; /* for each dtype candidates of the CPU, best first; NULL: `kernel` for all */
-  /* line 1 */
-  uint8_t index[TN_KEY_COUNT]; /* of slots, 0: missing */
-  /* colder */
+  uint32_t slot_count, slot_room;
+  bool is_view;    /* its results are views, which infer describes: no kernel is needed */
+  tn_slot_t *made; /* all slots */
+  tn_other_t *other_backends;
   const char *name; /* full */
   tn_schema_t schema;
   tn_types_t types;
@@ -73,19 +104,21 @@ struct tenon_op_t {
   uint32_t use_count;
   int64_t version;
   tn_upgrades_t upgrades;
-  const tn_kernel_t *kernel; /* of the CPU when by_dtype is NULL */
-  tn_kernel_t *kernels;      /* all */
+  tn_kernel_t *kernels; /* all */
   const tn_library_t *library;
   tn_mutex_t serial;          /* held by calls of "serial" kernels */
   struct tn_states_t *states; /* of calls without a binding, by attribute values: state.c */
   tn_arena_t arena;
 };
 
-/* The kernel that the CPU uses for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
+/* The kernel of a slot for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
+const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t *const *outputs);
+/* The same of the CPU's slot. */
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype);
-/* "ns::op has no kernel for f64 on cpu; it has: ..." */
-tenon_status_t tn_op_missing(const tenon_op_t *op, int key, tenon_tensor_t *const *inputs);
+/* "ns::op: no kernel for npu and dtype f64; it has: ..." with the table. */
+tenon_status_t tn_op_missing(const tenon_op_t *op, const char *key, tenon_tensor_t *const *inputs);
 /* "ns::op: input x is quantised, and no kernel says so" */
 tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs);
 

@@ -16,6 +16,7 @@
 #include "core/dtype.h"
 #include "dispatch/call.h"
 #include "dispatch/definition.h"
+#include "dispatch/table.h"
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_map_t operators; /* full name -> tenon_op_t */
@@ -120,6 +121,7 @@ static void withdraw(tn_extension_t *e) { /* kernels of a library that goes leav
       *at = e->last->next;
       break;
     }
+  tn_table_forget(e->op, e->first->library);
   (void)tn_table_build(e->op); /* without memory the old table stays, and its library is pinned by its users */
 }
 

@@ -83,7 +83,8 @@ static tenon_status_t part(void *argument, int64_t begin, int64_t end) { return 
 tenon_status_t tn_row_run(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
-  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs))) return tn_op_missing(op, 0, call->inputs);
+  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs)))
+    return tn_op_missing(op, "cpu", call->inputs);
   uint32_t n = op->input_count + op->output_count;
   const tenon_tensor_t *x = call->inputs[0];
   tn_scratch_mark_t mark = tn_scratch_mark();

@@ -293,7 +293,7 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
   }
   const int64_t *strides =
       meta->strided && (may_stride || meta->alias) ? (const int64_t *)(const void *)meta->strides : NULL;
-  if (meta->alias && node->op->kernels == NULL) {
+  if (meta->alias && node->op->is_view) {
     const tenon_operand_t *operand = &node->operands[meta->alias - 1];
     TN_TRY(begin_place(p, edge, TN_PLACE_VIEW));
     tn_place_t *place = place_of(p, edge);
@@ -452,7 +452,7 @@ static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const 
     if (metas[o]) types[o] = (tenon_tensor_t){.dtype = metas[o]->dtype};
   }
   const tn_kernel_t *kernel = *out_kernel = tn_op_kernel(op, inputs, outputs);
-  if (!kernel) return tn_op_missing(op, 0, inputs);
+  if (!kernel) return tn_op_missing(op, "cpu", inputs);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i] && inputs[i]->keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED))
       return tn_op_not_quantised(op, inputs);
@@ -478,7 +478,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
       if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN)
         in[i]->values = NULL, in[i]->value_count = 0, in[i]->value = NULL;
     }
-  for (uint32_t i = 0; i < op->input_count && !op->kernels;
+  for (uint32_t i = 0; i < op->input_count && op->is_view;
        i++) /* views of row-major inputs see them so: they get copies */
     if (in[i] && !(op->where && op->where[i] & TN_INPUT_STRIDED)) in[i]->strides = NULL;
   TN_TRY(tn_metas_of_results(op, node->attrs, step->wanted, &out));
@@ -488,7 +488,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   if (all_known) return TENON_OK;
   if (is_computable(p, node, out)) return compute(p, step, inputs);
   const tn_kernel_t *kernel = NULL;
-  if (op->kernels) TN_TRY(choose_kernel(op, inputs, out, &kernel));
+  if (!op->is_view) TN_TRY(choose_kernel(op, inputs, out, &kernel));
   if (kernel) TN_TRY(tn_executable_use(p->run->executable, kernel, op));
   bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
   if (!kernel) { /* a view; an input that must be row-major and is not gets a copy first */

@@ -1,0 +1,263 @@
+/* Tables: by which rule an operator's slot for each key holds what it holds.  Called by the registry when kernels come or
+ * go; calls read what it stored.  Invariant: a slot never changes once it is in a table, a change is one pointer stored, so
+ * a call sees all of the old slot or all of the new one; the mask may have a key too many in between, never one too few. */
+#include "dispatch/table.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+
+/* ---- rows that all operators share ------------------------------------------------------------------------------ */
+
+static const tn_slot_t missing = {.run = tn_layer_missing, .rule = TN_RULE_MISSING};
+static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
+static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT};
+static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_FALLBACK};
+static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_FALLBACK};
+static const tn_slot_t through = {.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH};
+static const tn_slot_t view = {.run = tn_layer_view, .rule = TN_RULE_VIEW};
+static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
+
+static const tn_slot_t *row_at_start(int bit) {
+  switch (bit) {
+  case TN_BIT_OTHERS: return &others;
+  case TN_BIT_STRIDED: return &strided;
+  case TN_BIT_DETAIL: return &detail;
+  default: return bit <= TN_BIT_META ? &missing : &through;
+  }
+}
+
+const tn_slot_t *tn_row_get(int bit) {
+  const tn_slot_t *row = __atomic_load_n(&rows[bit], __ATOMIC_ACQUIRE);
+  return row ? row : row_at_start(bit);
+}
+
+void tn_row_set(int bit, const tn_slot_t *slot) { __atomic_store_n(&rows[bit], slot, __ATOMIC_RELEASE); }
+
+static const tn_slot_t *row_of(const tn_backend_t *backend) {
+  const tn_slot_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
+  return row ? row : &missing;
+}
+
+/* ---- finding ---------------------------------------------------------------------------------------------------- */
+
+/* Of a backend for which the operator has nothing of its own. */
+static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_slot_t *row = row_of(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
+  if (!composite) return row;
+  bool yields = backend && backend->prefers_fallback && row != &missing && composite->rule != TN_RULE_VIEW;
+  return yields ? row : composite;
+}
+
+const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
+  if (!keys) return &missing;
+  int bit = tn_key_highest(keys);
+  if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
+  if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
+  uint8_t at = __atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE); /* before the array: see place() */
+  const tn_slot_t *own = NULL;
+  if (at) own = __atomic_load_n(&__atomic_load_n(&op->slots, __ATOMIC_ACQUIRE)[at - 1], __ATOMIC_ACQUIRE);
+  if (own) return own;
+  if (bit > TN_BIT_META || bit == TN_BIT_OTHERS) return tn_row_get(bit);
+  return shared_slot(op, bit == TN_BIT_META ? &tn_backend_meta : tn_backend_at(bit + 1));
+}
+
+const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_other_t *other = __atomic_load_n(&op->other_backends, __ATOMIC_ACQUIRE);
+  while (other && other->backend != backend) other = other->next;
+  const tn_slot_t *own = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
+  return own ? own : shared_slot(op, backend);
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------------ */
+
+static bool same_lists(const tn_kernel_t *const *a, const tn_kernel_t *const *b) {
+  if (!a || !b) return a == b;
+  while (*a && *a == *b) a++, b++;
+  return *a == *b;
+}
+
+static bool same_slot(const tn_slot_t *a, const tn_slot_t *b) {
+  if (a->run != b->run || a->context != b->context || a->only != b->only || a->rule != b->rule) return false;
+  if (!a->by_dtype || !b->by_dtype) return a->by_dtype == b->by_dtype;
+  for (int d = 0; d < TN_DTYPE_COUNT; d++)
+    if (!same_lists(a->by_dtype[d], b->by_dtype[d])) return false;
+  return true;
+}
+
+/* The lists of a slot, moved to the operator's own memory. */
+static tenon_status_t keep_lists(tenon_op_t *op, tn_slot_t *slot) {
+  if (!slot->by_dtype) return TENON_OK;
+  const tn_kernel_t *const **kept = tn_arena_array(&op->arena, TN_DTYPE_COUNT, sizeof *kept);
+  if (!kept) return tn_no_memory(op->name, 0);
+  for (int d = 0; d < TN_DTYPE_COUNT; d++) {
+    size_t count = 0;
+    if (!slot->by_dtype[d]) continue;
+    while (slot->by_dtype[d][count]) count++;
+    const tn_kernel_t **list = tn_arena_array(&op->arena, count + 1, sizeof *list);
+    if (!list) return tn_no_memory(op->name, count);
+    memcpy(list, slot->by_dtype[d], count * sizeof *list);
+    kept[d] = list;
+  }
+  slot->by_dtype = (const tn_kernel_t *const *const *)kept;
+  return TENON_OK;
+}
+
+/* One with these contents: an earlier one if there is one, so that what comes and goes again takes no more memory. */
+static tenon_status_t make(tenon_op_t *op, const tn_slot_t *wanted, const tn_slot_t **out_slot) {
+  for (tn_slot_t *s = op->made; s; s = s->next)
+    if (same_slot(s, wanted)) return *out_slot = s, TENON_OK;
+  tn_slot_t *slot = tn_arena_allocate(&op->arena, sizeof *slot);
+  if (!slot) return tn_no_memory(op->name, sizeof *slot);
+  *slot = *wanted;
+  TN_TRY(keep_lists(op, slot));
+  slot->next = op->made, op->made = slot;
+  *out_slot = slot;
+  return TENON_OK;
+}
+
+/* Kernels that a backend may use, as a slot; `arena` holds lists meanwhile. */
+static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, int rule, const tn_slot_t **out_slot) {
+  tn_arena_t arena = {NULL};
+  bool by_type = false;
+  tn_slot_t slot = {.run = tn_layer_prologue, .rule = (uint8_t)rule};
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    by_type |= tn_kernel_is_of(k, backend) &&
+               (k->kind == TN_KERNEL_LOOP || k->kind == TN_KERNEL_ROW || k->words.dtypes != ~(uint64_t)0);
+  const tn_kernel_t *const *lists[TN_DTYPE_COUNT] = {NULL};
+  uint64_t set = by_type && op->dispatch_input >= 0 && op->types.variable_count ? op->types.sets[0] : 1;
+  tenon_status_t status = TENON_OK;
+  for (int d = 0; d < TN_DTYPE_COUNT && status == TENON_OK; d++)
+    if (set >> d & 1 && !(lists[d] = tn_kernel_candidates(op, backend, d, &arena))) status = tn_no_memory(op->name, 0);
+  if (status == TENON_OK && by_type) slot.by_dtype = lists;
+  if (status == TENON_OK && !by_type) {
+    slot.only = lists[0][0];
+    bool direct = slot.only && !op->create && !op->infer && !(slot.only->words.flags & TN_KERNEL_SERIAL);
+    if (direct) slot.run = slot.only->run, slot.context = slot.only->context;
+  }
+  if (status == TENON_OK) status = make(op, &slot, out_slot);
+  tn_arena_clear(&arena);
+  return status;
+}
+
+typedef struct summary_t {   /* what is registered */
+  const tn_kernel_t *direct; /* the newest for the backend */
+  bool has_explicit, has_composite;
+} summary_t;
+
+static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
+  summary_t s = {NULL, false, false};
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
+    if (k->words.at == TN_AT_BACKEND && backend && k->backend == backend && !s.direct &&
+        (k->words.flags & TN_KERNEL_FALLTHROUGH || tn_kernel_is_of(k, backend)))
+      s.direct = k;
+    s.has_explicit |= k->words.at == TN_AT_EXPLICIT, s.has_composite |= k->words.at == TN_AT_COMPOSITE;
+  }
+  return s;
+}
+
+/* NULL: the backend's row. */
+static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend, const tn_slot_t **out_slot) {
+  summary_t s = summarise(op, backend);
+  *out_slot = NULL;
+  if (s.direct && s.direct->words.flags & TN_KERNEL_FALLTHROUGH)
+    return make(op, &(tn_slot_t){.run = tn_layer_fallthrough, .only = NULL, .rule = TN_RULE_FALLTHROUGH}, out_slot);
+  if (s.direct || s.has_explicit || s.has_composite)
+    return kernels_slot(op, backend,
+                        s.direct         ? TN_RULE_DIRECT
+                        : s.has_explicit ? TN_RULE_EXPLICIT
+                                         : TN_RULE_COMPOSITE,
+                        out_slot);
+  if (op->is_view) *out_slot = &view;
+  return TENON_OK;
+}
+
+static bool mentions(const tn_slot_t *slot, const tn_library_t *library) {
+  if (slot->only && slot->only->library == library) return true;
+  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
+    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
+      if ((*list)->library == library) return true;
+  return false;
+}
+
+void tn_table_forget(tenon_op_t *op, const tn_library_t *library) {
+  for (tn_slot_t **at = &op->made; *at;)
+    if (mentions(*at, library)) *at = (*at)->next;
+    else at = &(*at)->next;
+}
+
+/* ---- building --------------------------------------------------------------------------------------------------- */
+
+static bool all_have(const tenon_op_t *op, uint32_t flag, bool counts_loops) {
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    if (!(k->words.flags & flag) && !(counts_loops && k->kind == TN_KERNEL_LOOP)) return false;
+  return op->kernels != NULL;
+}
+
+/* Stores the slot of a key, NULL: its row is right again.  A new place is filled before the byte that leads to it, and
+ * stays: calls may be on their way to it. */
+static tenon_status_t place(tenon_op_t *op, int bit, const tn_slot_t *slot) {
+  uint8_t at = op->index[bit];
+  if (!at && !slot) return TENON_OK;
+  if (!at && op->slot_count == op->slot_room) {
+    uint32_t room = op->slot_room ? op->slot_room * 2 : 2;
+    const tn_slot_t **larger = tn_arena_array(&op->arena, room, sizeof *larger);
+    if (!larger) return tn_no_memory(op->name, room * sizeof *larger);
+    if (op->slot_count) memcpy(larger, op->slots, op->slot_count * sizeof *larger);
+    __atomic_store_n(&op->slots, larger, __ATOMIC_RELEASE);
+    op->slot_room = room;
+  }
+  if (!at) at = (uint8_t)++op->slot_count;
+  __atomic_store_n(&op->slots[at - 1], slot, __ATOMIC_RELEASE);
+  __atomic_store_n(&op->index[bit], at, __ATOMIC_RELEASE);
+  return TENON_OK;
+}
+
+static tenon_status_t place_other(tenon_op_t *op, const tn_backend_t *backend, const tn_slot_t *slot) {
+  tn_other_t *other = op->other_backends;
+  while (other && other->backend != backend) other = other->next;
+  if (!other && !slot) return TENON_OK;
+  if (other) return __atomic_store_n(&other->slot, slot, __ATOMIC_RELEASE), TENON_OK;
+  if (!(other = tn_arena_allocate(&op->arena, sizeof *other))) return tn_no_memory(op->name, sizeof *other);
+  *other = (tn_other_t){backend, slot, op->other_backends};
+  __atomic_store_n(&op->other_backends, other, __ATOMIC_RELEASE);
+  return TENON_OK;
+}
+
+tenon_status_t tn_table_build(tenon_op_t *op) {
+  const tn_slot_t *cpu, *any, *slot;
+  TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
+  TN_TRY(backend_slot(op, NULL, &any));
+  uint64_t mask = ~(uint64_t)0;
+  if (op->is_view || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
+  if (op->is_view || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
+  __atomic_store_n(&op->mask, op->mask | mask,
+                   __ATOMIC_RELEASE); /* layers look themselves: one key too many is no harm */
+  const tn_backend_t *backend;
+  for (int32_t i = 1; (backend = tn_backend_at(i)); i++) {
+    bool named = false;
+    for (const tn_kernel_t *k = op->kernels; k && !named; k = k->next)
+      named = k->words.at == TN_AT_BACKEND && k->backend == backend;
+    bool shares_bit = backend->bit == TN_BIT_OTHERS;
+    if (!named && !shares_bit && !op->index[backend->bit]) continue;
+    slot = NULL;
+    if (named) TN_TRY(backend_slot(op, backend, &slot));
+    TN_TRY(shares_bit ? place_other(op, backend, slot) : place(op, backend->bit, slot));
+  }
+  __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
+  __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);
+  __atomic_store_n(&op->mask, mask, __ATOMIC_RELEASE);
+  return TENON_OK;
+}
+
+/* ---- for people ------------------------------------------------------------------------------------------------- */
+
+const char *tn_rule_name(int rule) {
+  static const char *const names[] = {"missing",  "kernel",   "composite explicit", "composite", "autograd",
+                                      "gradient", "fallback", "fallthrough",        "view",      "infer"};
+  return rule >= 0 && rule < (int)(sizeof names / sizeof *names) ? names[rule] : "?";
+}

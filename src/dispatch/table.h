@@ -1,0 +1,31 @@
+/* The table of an operator: for each key the slot that a call is led to (docs/decisions/0006-dispatcher.md). */
+#ifndef TN_DISPATCH_TABLE_H
+#define TN_DISPATCH_TABLE_H
+
+#include "base/text.h"
+#include "dispatch/op.h"
+
+/* Recomputes the slots after kernels came or went; running threads see each slot as it was or as it is.  Under the
+ * registry's mutex. */
+tenon_status_t tn_table_build(tenon_op_t *op);
+/* No slot with kernels of this library, which goes, is used again. */
+void tn_table_forget(tenon_op_t *op, const tn_library_t *library);
+/* The slot of the highest key of a set that is masked already; never NULL. */
+const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
+
+/* The slot of a backend that shares its bit with others. */
+const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
+
+/* What stands where an operator has nothing of its own, for a layer: fallthrough, or what sees every call. */
+const tn_slot_t *tn_row_get(int bit);
+void tn_row_set(int bit, const tn_slot_t *slot); /* NULL: as it was at the start */
+
+const char *tn_rule_name(int rule);
+
+/* kernel.c: candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set. */
+const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype,
+                                               tn_arena_t *arena);
+/* May a call on that backend (NULL: any that has no kernels of its own) use this kernel? */
+bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend);
+
+#endif
