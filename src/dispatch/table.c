@@ -232,7 +232,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   const tn_slot_t *cpu, *any, *slot;
   TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
   TN_TRY(backend_slot(op, NULL, &any));
-  uint64_t mask = ~(uint64_t)0;
+  uint64_t mask = tn_key_below(~(uint64_t)0, TN_BIT_TRACE + 1); /* above are no keys */
   if (op->is_view || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
   if (op->is_view || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
   __atomic_store_n(&op->mask, op->mask | mask,
