@@ -9,7 +9,9 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "dispatch/call.h"
 #include "dispatch/registry.h"
+#include "dispatch/trace.h"
 #include "graph/run.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
@@ -26,6 +28,7 @@ static tenon_status_t start(void) {
   if (status == TENON_OK) tn_registry_release(core);
   else tn_registry_clear();
   tn_graph_start();
+  tn_trace_start();
   return status;
 }
 
@@ -42,6 +45,7 @@ void tenon_shutdown(void) {
   tn_mutex_lock(&lock);
   if (started) {
     tn_registry_clear();
+    tn_layers_clear();
     tn_parallel_shutdown();
     __atomic_store_n(&started, 0, __ATOMIC_RELEASE);
   }

@@ -198,6 +198,42 @@ TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *c
 TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                           uint64_t wanted);
 
+/* ---- dispatch --------------------------------------------------------------------------------------------------- */
+
+/* A call is led to a kernel by keys: the backends of its tensors, and layers above them, the highest first
+ * (docs/dispatch.md).  Keys are named: "cpu", "meta", the name of any backend; the layers "layout", "view", "autograd",
+ * "autocast", "functional"; and places for layers of your own below and above some of them. */
+
+/* Passes a call on to what is below: the next layer or mode, in the end the kernel.  Only for functions that were called as
+ * a layer, a mode, a kernel or a fallback, with the call that they were given.  What they changed in the call (inputs,
+ * outputs, attrs: arrays of their own) is what the next sees, and must be put back before they return. */
+TENON_API tenon_status_t tenon_call_next(tenon_call_t *call);
+/* "ns::name" of the operator that is called. */
+TENON_API const char *tenon_call_name(const tenon_call_t *call);
+
+/* A layer of yours: it sees the calls of all operators in threads that switched it on, answers them or passes them on.
+ * `anchor` is "below view", "below autograd", "above autograd", "above autocast" or "above functional"; layers of one anchor
+ * stand in the order of their names, the first one above the others, whatever the order in which they are made.  At most 64
+ * at a time.  run finds `context` in call->context. */
+typedef struct tenon_layer_t tenon_layer_t;
+TENON_API tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_run_fn run, void *context,
+                                            tenon_layer_t **out_layer);
+/* It must be on in no thread any more. */
+TENON_API void tenon_layer_release(tenon_layer_t *layer);
+/* For calls of this thread, and of threads that work for it. */
+TENON_API void tenon_layer_enable(const tenon_layer_t *layer, int32_t is_on);
+TENON_API int32_t tenon_layer_is_enabled(const tenon_layer_t *layer);
+
+/* A mode sees each call of this thread, above all layers; calls that it makes itself are seen by the modes below it only.
+ * Pop in reverse order of push. */
+TENON_API tenon_status_t tenon_mode_push(tenon_run_fn run, void *context);
+TENON_API void tenon_mode_pop(void);
+
+/* Prints calls on stderr, nested: the operator, its keys, the kernel and why it, each step further down.  "dispatch", "args"
+ * and "time" with commas between; NULL: off, and then it costs nothing.  Running threads show their next call.  At the start
+ * the environment variable TENON_TRACE says it. */
+TENON_API tenon_status_t tenon_trace_set(const char *what);
+
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* A graph is immutable.  It comes from a file or from a builder. */

@@ -33,9 +33,10 @@ void tn_parallel_part(tn_job_t *job, int32_t index) {
   int64_t each = job->count / job->parts, more = job->count % job->parts;
   int64_t begin = index * each + (index < more ? index : more), end = begin + each + (index < more);
   tn_thread_t *thread = tn_thread();
-  thread->inside++;
+  tn_thread_calls_t before = thread->calls;
+  thread->inside++, thread->calls = job->calls;
   tenon_status_t status = job->part(job->argument, begin, end);
-  thread->inside--;
+  thread->inside--, thread->calls = before;
   int32_t none = TENON_OK;
   if (status != TENON_OK &&
       __atomic_compare_exchange_n(&job->status, &none, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
@@ -51,7 +52,7 @@ tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *
   int32_t threads = parts > 1 ? tn_parallel_threads() : 1;
   if (parts < threads) threads = (int32_t)parts;
   if (threads <= 1) return part(argument, 0, count);
-  tn_job_t job = {part, argument, count, threads, TENON_OK, ""};
+  tn_job_t job = {part, argument, count, threads, tn_thread()->calls, TENON_OK, ""};
   tn_parallel_run(&job);
   return job.status == TENON_OK ? TENON_OK : tn_fail(job.status, "%s", job.error);
 }

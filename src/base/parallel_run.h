@@ -3,13 +3,15 @@
 #define TN_BASE_PARALLEL_RUN_H
 
 #include "base/parallel.h"
+#include "base/thread.h"
 
 typedef struct tn_job_t {
   tn_part_fn part;
   void *argument;
   int64_t count;
   int32_t parts;
-  int32_t status; /* first failure */
+  tn_thread_calls_t calls; /* of the thread that began it */
+  int32_t status;          /* first failure */
   char error[1024];
 } tn_job_t;
 

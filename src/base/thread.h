@@ -5,12 +5,19 @@
 
 #include <stdint.h>
 
+typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to threads that work for it */
+  uint64_t include, exclude;       /* dispatch keys: see dispatch/key.h */
+  uint64_t layers;                 /* of users that are on, by number: dispatch/layers.c */
+  struct tn_mode_t *modes;         /* the stack, the top first */
+} tn_thread_calls_t;
+
 typedef struct tn_thread_t {
-  uint64_t include, exclude; /* dispatch keys: see dispatch/key.h */
-  int32_t threads;           /* of a parallel-for begun by this thread; 0: the process's default */
-  int32_t inside;            /* depth of parallel-for: inner ones run on this thread alone */
-  void *profile;             /* the profile that spans of this thread go to, or NULL */
-  uint64_t seed, drawn;      /* random numbers of this thread, if it has a seed of its own */
+  tn_thread_calls_t calls;
+  int32_t depth;        /* of calls that are traced */
+  int32_t threads;      /* of a parallel-for begun by this thread; 0: the process's default */
+  int32_t inside;       /* depth of parallel-for: inner ones run on this thread alone */
+  void *profile;        /* the profile that spans of this thread go to, or NULL */
+  uint64_t seed, drawn; /* random numbers of this thread, if it has a seed of its own */
   int32_t has_seed;
   void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */

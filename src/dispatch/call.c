@@ -12,17 +12,18 @@
 #include "dispatch/call.h"
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
+#include "dispatch/trace.h"
 
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
   const tn_thread_t *thread = tn_thread();
-  uint64_t keys = TN_KEY_CPU | thread->include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+  uint64_t keys = TN_KEY_CPU | thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
-  keys &= ~thread->exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
+  keys &= ~thread->calls.exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
   const tn_slot_t *slot =
       __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) slot = tn_table_slot(op, keys);
@@ -32,7 +33,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   frame->call.inputs = inputs, frame->call.outputs = outputs;
   frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
   frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
-  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->temporaries = NULL;
+  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->position = 0, frame->temporaries = NULL;
   return slot->run(&frame->call);
 }
 
@@ -46,17 +47,15 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
 
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_slot_t *before = frame->slot, *slot = tn_table_slot(call->op, keys & call->op->mask);
-  uint64_t keys_before = frame->keys;
-  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = slot->context;
-  tenon_status_t status = slot->run(call);
-  frame->slot = before, frame->keys = keys_before, call->context = before->context;
+  tn_frame_t before = *frame;
+  const tn_slot_t *slot = tn_table_slot(call->op, keys & call->op->mask);
+  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->position = 0, call->context = slot->context;
+  tenon_status_t status =
+      tn_trace_is_on() ? tn_trace_run(call, before.keys >> TN_BIT_TRACE ? "call" : "next") : slot->run(call);
+  frame->slot = before.slot, frame->keys = before.keys, frame->kernel = before.kernel,
+  frame->position = before.position;
+  call->context = before.call.context, call->state = before.call.state, call->workspace = before.call.workspace;
   return status;
-}
-
-tenon_status_t tn_call_next(tenon_call_t *call) {
-  uint64_t keys = tn_frame_of(call)->keys;
-  return tn_redispatch(call, keys ? tn_key_below(keys, tn_key_highest(keys)) : 0);
 }
 
 /* ---- random numbers --------------------------------------------------------------------------------------------- */

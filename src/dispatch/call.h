@@ -34,7 +34,10 @@ tenon_status_t tn_loop_run(tenon_call_t *call);
 tenon_status_t tn_row_run(tenon_call_t *call);
 /* Passes a call on to the highest of these keys, or to what is below the one that runs now.  Thread state is not read again. */
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
-tenon_status_t tn_call_next(tenon_call_t *call);
+tenon_status_t tn_layer_chain(tenon_call_t *call); /* layers of users at one anchor: layers.c */
+tenon_status_t tn_layer_mode(tenon_call_t *call);
+tenon_status_t tn_layer_trace(tenon_call_t *call);
+void tn_layers_clear(void); /* at shutdown */
 /* Slots that several operators share: layer.c. */
 tenon_status_t tn_layer_missing(tenon_call_t *call);
 tenon_status_t tn_layer_ambiguous(tenon_call_t *call);

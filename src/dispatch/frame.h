@@ -17,6 +17,8 @@ typedef struct tn_frame_t {
   const tn_kernel_t *kernel; /* NULL until something chose it */
   const tn_slot_t *slot;     /* that runs now */
   uint64_t keys;             /* its key is the highest; those below are for whoever passes the call on */
+  uint32_t position;         /* layers of one anchor: how many of the chain were passed */
+  struct tn_mode_t *mode;    /* that runs now */
   tn_temporary_t *temporaries;
 } tn_frame_t;
 

@@ -23,7 +23,7 @@ tenon_status_t tn_layer_ambiguous(tenon_call_t *call) {
                  tn_keys_print(tn_frame_of(call)->keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU, keys, sizeof keys));
 }
 
-tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tn_call_next(call); }
+tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
 /* Backends that share a bit: told apart by the device of the first argument that is on one. */
 static const tn_backend_t *backend_of_call(const tenon_call_t *call) {

@@ -49,7 +49,8 @@ enum {
   TN_RULE_FALLBACK, /* of the whole backend or layer */
   TN_RULE_FALLTHROUGH,
   TN_RULE_VIEW, /* described by infer: no kernel is needed */
-  TN_RULE_META  /* of infer */
+  TN_RULE_META, /* of infer */
+  TN_RULE_LAYER /* of this host, for every operator */
 };
 
 struct

@@ -15,9 +15,12 @@
 static const tn_slot_t missing = {.run = tn_layer_missing, .rule = TN_RULE_MISSING};
 static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
 static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT};
-static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_FALLBACK};
-static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_FALLBACK};
+static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_LAYER};
+static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_LAYER};
 static const tn_slot_t through = {.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH};
+static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
+static const tn_slot_t mode = {.run = tn_layer_mode, .rule = TN_RULE_LAYER};
+static const tn_slot_t trace = {.run = tn_layer_trace, .rule = TN_RULE_LAYER};
 static const tn_slot_t view = {.run = tn_layer_view, .rule = TN_RULE_VIEW};
 static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
 
@@ -26,6 +29,13 @@ static const tn_slot_t *row_at_start(int bit) {
   case TN_BIT_OTHERS: return &others;
   case TN_BIT_STRIDED: return &strided;
   case TN_BIT_DETAIL: return &detail;
+  case TN_BIT_BELOW_VIEW:
+  case TN_BIT_BELOW_AUTOGRAD:
+  case TN_BIT_ABOVE_AUTOGRAD:
+  case TN_BIT_ABOVE_AUTOCAST:
+  case TN_BIT_ABOVE_FUNCTIONAL: return &chain;
+  case TN_BIT_MODE: return &mode;
+  case TN_BIT_TRACE: return &trace;
   default: return bit <= TN_BIT_META ? &missing : &through;
   }
 }
@@ -258,6 +268,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
 
 const char *tn_rule_name(int rule) {
   static const char *const names[] = {"missing",  "kernel",   "composite explicit", "composite", "autograd",
-                                      "gradient", "fallback", "fallthrough",        "view",      "infer"};
+                                      "gradient", "fallback", "fallthrough",        "view",      "infer",
+                                      "layer"};
   return rule >= 0 && rule < (int)(sizeof names / sizeof *names) ? names[rule] : "?";
 }
