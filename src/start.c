@@ -22,7 +22,7 @@ static int started;
 static tenon_status_t start(void) {
   tn_text_t offences = {0};
   tn_library_t *core;
-  tenon_status_t status = tn_registry_add(tenon_library_core(), "", NULL, NULL, &offences, &core);
+  tenon_status_t status = tn_registry_add(tenon_library_core(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &core);
   if (status != TENON_OK && offences.size) status = tn_fail(status, "the built-in operators: %s", offences.data);
   tn_text_clear(&offences);
   if (status == TENON_OK) tn_registry_release(core);
@@ -45,6 +45,7 @@ void tenon_shutdown(void) {
   tn_mutex_lock(&lock);
   if (started) {
     tn_registry_clear();
+    tn_registrations_clear();
     tn_layers_clear();
     tn_parallel_shutdown();
     __atomic_store_n(&started, 0, __ATOMIC_RELEASE);

@@ -229,6 +229,26 @@ TENON_API int32_t tenon_layer_is_enabled(const tenon_layer_t *layer);
 TENON_API tenon_status_t tenon_mode_push(tenon_run_fn run, void *context);
 TENON_API void tenon_mode_pop(void);
 
+/* Kernels that a program adds.  `where` is as in TENON_KERNEL: "npu f32", "autograd", "npu fallthrough" (run is NULL then).
+ * The operator may come later: until then the kernel waits, see tenon_dangling.  run finds `context` in call->context.  An
+ * error unless flags say so: a kernel of the same backend, dtypes and instruction set is there already. */
+enum {
+  TENON_OVERRIDE = 1, /* take the place of such a kernel, which must be there */
+  TENON_PREFERRED = 2 /* of fallbacks: before decomposing */
+};
+typedef struct tenon_registration_t tenon_registration_t;
+TENON_API tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
+                                          tenon_free_fn destroy, uint32_t flags,
+                                          tenon_registration_t **out_registration);
+/* What runs where an operator has nothing for a backend, or for one of the layers view, autograd, autocast, functional.
+ * There is one at a time. */
+TENON_API tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,
+                                            uint32_t flags, tenon_registration_t **out_registration);
+/* Undoes it: what was there before is there again.  Other threads may be calling; destroy(context) is called at shutdown,
+ * when none can be in it any more.  Not after shutdown. */
+TENON_API void tenon_registration_release(tenon_registration_t *registration);
+/* A line for each operator that kernels wait for, and why; the caller frees it. */
+TENON_API tenon_status_t tenon_dangling(char **out_text);
 /* Prints calls on stderr, nested: the operator, its keys, the kernel and why it, each step further down.  "dispatch", "args"
  * and "time" with commas between; NULL: off, and then it costs nothing.  Running threads show their next call.  At the start
  * the environment variable TENON_TRACE says it. */

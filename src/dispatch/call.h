@@ -37,7 +37,8 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
 tenon_status_t tn_layer_chain(tenon_call_t *call); /* layers of users at one anchor: layers.c */
 tenon_status_t tn_layer_mode(tenon_call_t *call);
 tenon_status_t tn_layer_trace(tenon_call_t *call);
-void tn_layers_clear(void); /* at shutdown */
+void tn_layers_clear(void);        /* at shutdown */
+void tn_registrations_clear(void); /* at shutdown, after the registry */
 /* Slots that several operators share: layer.c. */
 tenon_status_t tn_layer_missing(tenon_call_t *call);
 tenon_status_t tn_layer_ambiguous(tenon_call_t *call);

@@ -90,11 +90,13 @@ static tenon_op_t *find_known(tn_definition_t *b, const char *name) {
   return op ? op : b->find(name);
 }
 
-static void begin_extension(tn_definition_t *b, const char *name) {
+static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   b->op = NULL, b->extension = NULL, b->has_op = true;
-  tenon_op_t *op = find_known(b, name);
-  if (!op) {
-    tn_definition_offend(b, TENON_NOT_FOUND, "extends %s, which no loaded library defines", name);
+  tenon_op_t *op = find_known(b, item->text);
+  if (!op) { /* it may come later; the kernels that follow are not looked at before */
+    if (!tn_grow((void **)&b->dangling, &b->dangling_capacity, b->dangling_count, sizeof *b->dangling))
+      tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of kernels");
+    else b->dangling[b->dangling_count++] = (tn_dangling_t){b->library, item->text, item, NULL};
     return;
   }
   for (size_t i = 0; i < b->extension_count; i++)
@@ -108,6 +110,23 @@ static void begin_extension(tn_definition_t *b, const char *name) {
   }
   b->extension = &b->extensions[b->extension_count++];
   *b->extension = (tn_extension_t){op, NULL, NULL};
+}
+
+/* A kernel that a program adds takes the place of another on purpose, or of none. */
+static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
+  const tn_kernel_t *k = op->kernels;
+  while (k && (k->words.at != kernel->words.at || k->backend != kernel->backend || k->words.isa != kernel->words.isa ||
+               k->words.dtypes != kernel->words.dtypes))
+    k = k->next;
+  if (k && b->override == TN_OVERRIDE_NEVER)
+    tn_definition_offend(b, TENON_EXISTS,
+                         "%s: a kernel '%s' is there already, from library %s: say TENON_OVERRIDE to take its place",
+                         op->name, k->text, k->library->name);
+  else if (!k && b->override == TN_OVERRIDE_MUST)
+    tn_definition_offend(b, TENON_NOT_FOUND, "%s: '%s' overrides nothing: there is no such kernel", op->name,
+                         kernel->text);
+  else return true;
+  return false;
 }
 
 static uint64_t kernel_numbers; /* under the registry's mutex */
@@ -169,7 +188,7 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   tn_backend_t *backend = NULL;
   if (good && kernel->words.device) good = check(b, tn_backend_intern(kernel->words.device, &backend));
   kernel->backend = backend;
-  if (!good) return;
+  if (!good || (b->extension && !may_override(b, op, kernel))) return;
   if (b->extension) {
     kernel->next = b->extension->first;
     b->extension->first = kernel;
@@ -227,7 +246,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
     return;
   case TENON_TAG_EXTEND:
     b->kernel_prepare = NULL, b->kernel_release = NULL;
-    if (item->text) begin_extension(b, item->text);
+    if (item->text) begin_extension(b, item);
     else
       tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)"),
           b->op = NULL, b->extension = NULL, b->has_op = true;
@@ -416,6 +435,16 @@ bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const c
   library->path = kept(b, &library->arena, path);
   if (b->offence_count == 0) add_items(b, descriptor->items, 0);
   for (size_t i = 0; i < b->count && !b->failed; i++) finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
+  return b->offence_count == 0;
+}
+
+bool tn_define_extension(tn_definition_t *b, const tn_dangling_t *dangling) {
+  const tenon_item_t *item = dangling->items;
+  begin_extension(b, item);
+  for (item++; b->extension && item->tag != TENON_TAG_END && item->tag != TENON_TAG_OP &&
+               item->tag != TENON_TAG_EXTEND && item->tag != TENON_TAG_GROUP;
+       item++)
+    add_item(b, item, 0);
   return b->offence_count == 0;
 }
 

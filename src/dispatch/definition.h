@@ -10,6 +10,13 @@ typedef struct tn_extension_t { /* kernels added to an operator of another libra
   tn_kernel_t *first, *last; /* a piece of the operator's list */
 } tn_extension_t;
 
+typedef struct tn_dangling_t { /* kernels for an operator that no library defines yet */
+  tn_library_t *library;
+  const char *op;
+  const tenon_item_t *items; /* the extension's, which live as long as the library */
+  const char *reason;        /* why they did not fit when the operator came; NULL: it is not there */
+} tn_dangling_t;
+
 typedef struct tn_texts_t { /* of one operator, parsed when all are there */
   const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *uses;
   bool has_bad_kernel; /* said already: its absence is no offence of its own */
@@ -28,6 +35,9 @@ typedef struct tn_definition_t {
   size_t count, capacity;
   tn_extension_t *extensions;
   size_t extension_count, extension_capacity;
+  tn_dangling_t *dangling;
+  size_t dangling_count, dangling_capacity;
+  int override;   /* of kernels that are there: TN_OVERRIDE_... */
   tn_map_t names; /* operators of this library so far */
   tenon_op_t *op; /* that items belong to now; NULL: none, or a bad one whose items are skipped */
   tn_extension_t *extension;
@@ -40,6 +50,8 @@ typedef struct tn_definition_t {
 
 /* Fills the definition; false when there is any offence.  Its arrays are the caller's to take or free. */
 bool tn_define(tn_definition_t *definition, const tenon_descriptor_t *descriptor, const char *path);
+/* Adds the kernels of an extension whose operator has come. */
+bool tn_define_extension(tn_definition_t *definition, const tn_dangling_t *dangling);
 /* Runs the library's open hook, code of its own; false when it refused. */
 bool tn_definition_open(tn_definition_t *definition);
 void tn_definition_offend(tn_definition_t *definition, tenon_status_t code, const char *format, ...) TENON_FORMAT(3, 4);

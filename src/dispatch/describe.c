@@ -78,6 +78,14 @@ tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t in
   return TENON_OK;
 }
 
+tenon_status_t tenon_dangling(char **out_text) {
+  tn_text_t text = {0};
+  TN_TRY(tenon_start());
+  tn_registry_dangling(&text);
+  *out_text = tn_text_take(&text);
+  return *out_text ? TENON_OK : TENON_MEMORY;
+}
+
 static bool is_chosen(const tenon_op_t *op, const tn_kernel_t *kernel) {
   const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   if (!slot->by_dtype) return slot->only == kernel;

@@ -54,6 +54,13 @@ tn_backend_t *tn_backend_of(tenon_device_t device) {
   return device.type == 12 ? tn_backend_at(device.id >> 8) : NULL;
 }
 
+tn_backend_t *tn_backend_of_keys(uint64_t keys) {
+  keys = tn_key_below(keys, TN_BIT_META + 1);
+  int bit = keys ? tn_key_highest(keys) : -1;
+  if (bit == TN_BIT_META) return &tn_backend_meta;
+  return bit < 0 || bit == TN_BIT_OTHERS ? NULL : tn_backend_at(bit ? bit + 1 : 0);
+}
+
 static bool is_reserved(const char *name) {
   static const char *const words[] = {"composite", "composite_explicit", "other", "all"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)

@@ -47,6 +47,8 @@ tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend);
 tn_backend_t *tn_backend_find(const char *name); /* NULL: nobody named it */
 tn_backend_t *tn_backend_at(int32_t index);      /* NULL past the last */
 tn_backend_t *tn_backend_of(tenon_device_t device);
+/* The highest backend of a set; NULL: there is none, or it shares its bit. */
+tn_backend_t *tn_backend_of_keys(uint64_t keys);
 extern tn_backend_t tn_backend_cpu, tn_backend_meta;
 
 /* "cpu", "npu", "meta", "strided", "autograd", "above autograd", ...; NULL: no such key. */

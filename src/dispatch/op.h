@@ -88,7 +88,9 @@ struct tenon_op_t {
   bool is_view;    /* its results are views, which infer describes: no kernel is needed */
   tn_slot_t *made; /* all slots */
   tn_other_t *other_backends;
-  const char *name; /* full */
+  const tn_slot_t *autograd;     /* of gradients on backends without a slot of their own; NULL: the layer's row */
+  tn_other_t *autograd_backends; /* where a backend's differs */
+  const char *name;              /* full */
   tn_schema_t schema;
   tn_types_t types;
   tn_patterns_t shapes, sharding;

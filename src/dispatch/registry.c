@@ -22,6 +22,10 @@ static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_map_t operators; /* full name -> tenon_op_t */
 static tn_library_t **libraries;
 static size_t library_count, library_capacity;
+static tn_dangling_t *dangling; /* kernels that wait for their operator */
+static size_t dangling_count, dangling_capacity;
+static tn_library_t **undone; /* registrations that are out of the tables; calls may still be in their kernels */
+static size_t undone_count, undone_capacity;
 
 /* ---- finding ---------------------------------------------------------------------------------------------------- */
 
@@ -93,6 +97,8 @@ void tn_registry_suggest(const char *name, tn_text_t *text) {
 
 /* ---- adding ----------------------------------------------------------------------------------------------------- */
 
+static tenon_op_t *find_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
+
 static void free_library(tn_library_t *library) {
   for (uint32_t i = 0; i < library->op_count; i++) tn_op_free(library->ops[i]);
   if (library->close) library->close(library->open_state);
@@ -114,8 +120,39 @@ static void publish_extensions(tn_definition_t *b) {
   }
 }
 
+/* Kernels whose operator has come are added to it; those that do not fit it stay, with the reason. */
+static void resolve(tn_dangling_t *waiting) {
+  tn_text_t offences = {0};
+  tn_library_t *library = waiting->library;
+  tn_definition_t d = {.library = library, .offences = &offences, .find = find_published, .code = TENON_OK};
+  bool good = tn_define_extension(&d, waiting);
+  tn_extension_t *all =
+      good ? tn_reallocate(library->extensions, (library->extension_count + d.extension_count + 1) * sizeof *all)
+           : NULL;
+  if (all) {
+    library->extensions = all;
+    publish_extensions(&d);
+    memcpy(all + library->extension_count, d.extensions, d.extension_count * sizeof *all);
+    library->extension_count += (uint32_t)d.extension_count;
+    waiting->library = NULL;
+  } else {
+    waiting->reason = tn_arena_text(&library->arena, tn_text_get(&offences), offences.size);
+  }
+  tn_release_memory(d.extensions);
+  tn_text_clear(&offences);
+}
+
+static void resolve_all(void) {
+  size_t kept = 0;
+  for (size_t i = 0; i < dangling_count; i++) {
+    if (find_published(dangling[i].op) && !dangling[i].reason) resolve(&dangling[i]);
+    if (dangling[i].library) dangling[kept++] = dangling[i];
+  }
+  dangling_count = kept;
+}
+
 static void withdraw(tn_extension_t *e) { /* kernels of a library that goes leave the list of an operator that stays */
-  if (!e->first) return;
+  if (!e->first || !e->op) return;
   for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
     if (*at == e->first) {
       *at = e->last->next;
@@ -124,8 +161,6 @@ static void withdraw(tn_extension_t *e) { /* kernels of a library that goes leav
   tn_table_forget(e->op, e->first->library);
   (void)tn_table_build(e->op); /* without memory the old table stays, and its library is pinned by its users */
 }
-
-static tenon_op_t *find_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
 
 /* Names that others have: an operator exists once. */
 static bool are_free(tn_definition_t *d) {
@@ -148,10 +183,16 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
     good = tn_map_put(&operators, op->name, strlen(op->name), op);
     if (good) published++;
   }
+  for (size_t i = 0; good && i < d->dangling_count; i++) {
+    good = tn_grow((void **)&dangling, &dangling_capacity, dangling_count + i, sizeof *dangling);
+    if (good) dangling[dangling_count + i] = d->dangling[i];
+  }
   if (good) {
     publish_extensions(d);
     library->extension_count = (uint32_t)d->extension_count;
     libraries[library_count++] = library;
+    dangling_count += d->dangling_count;
+    if (dangling_count) resolve_all();
     return true;
   }
   for (size_t i = 0; i < published; i++)
@@ -176,13 +217,14 @@ static bool take_ops(tn_definition_t *d) {
 }
 
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
-                               tenon_free_fn destroy, tn_text_t *offences, tn_library_t **out_library) {
+                               tenon_free_fn destroy, int override, tn_text_t *offences, tn_library_t **out_library) {
   tn_arena_t arena = {NULL};
   if (!tn_descriptor_check(descriptor, offences)) return TENON_INVALID;
   tn_library_t *library = tn_arena_allocate(&arena, sizeof *library);
   if (!library) return tn_no_memory("a library", sizeof *library);
   library->arena = arena, library->context = context, library->references = 1;
-  tn_definition_t d = {.library = library, .offences = offences, .find = find_published, .code = TENON_OK};
+  tn_definition_t d = {
+      .library = library, .offences = offences, .find = find_published, .override = override, .code = TENON_OK};
   tn_mutex_lock(&lock);
   bool good = tn_define(&d, descriptor, path);
   good = take_ops(&d) && are_free(&d) && good;
@@ -191,6 +233,7 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   tn_mutex_lock(&lock);
   good = good && are_free(&d) && publish(&d, library);
   tn_mutex_unlock(&lock);
+  tn_release_memory(d.dangling);
   if (good) {
     library->destroy = destroy;
     *out_library = library;
@@ -205,6 +248,14 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
 
 static void take_out(size_t index) {
   tn_library_t *library = libraries[index];
+  size_t kept = 0;
+  for (size_t i = 0; i < dangling_count; i++)
+    if (dangling[i].library != library) dangling[kept++] = dangling[i];
+  dangling_count = kept;
+  for (size_t l = 0; l < library_count; l++) /* kernels that others added to its operators go with those */
+    for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
+      if (libraries[l]->extensions[i].op && libraries[l]->extensions[i].op->library == library)
+        libraries[l]->extensions[i].op = NULL;
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i]);
@@ -218,7 +269,7 @@ static bool is_used(const tn_library_t *library) { /* by operators of another li
       for (uint32_t u = 0; u < libraries[l]->ops[i]->use_count; u++)
         if (libraries[l]->ops[i]->uses[u]->library == library) return true;
     for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
-      if (libraries[l]->extensions[i].op->library == library) return true;
+      if (libraries[l]->extensions[i].op && libraries[l]->extensions[i].op->library == library) return true;
   }
   return false;
 }
@@ -262,6 +313,27 @@ void tn_registry_unuse(const tn_library_t *library) {
   if (is_over) free_library(mine);
 }
 
+/* Takes kernels out of the tables.  Their records stay until shutdown: a call may be on its way to them. */
+void tn_registry_undo(tn_library_t *library) {
+  tn_mutex_lock(&lock);
+  size_t index = 0;
+  while (index < library_count && libraries[index] != library) index++;
+  if (index < library_count && tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) {
+    take_out(index);
+    undone[undone_count++] = library;
+  } /* without memory they stay where they are */
+  tn_mutex_unlock(&lock);
+}
+
+void tn_registry_dangling(tn_text_t *text) {
+  tn_mutex_lock(&lock);
+  for (size_t i = 0; i < dangling_count; i++)
+    tn_text_add(text, "%s: kernels of library %s%s%s\n", dangling[i].op, dangling[i].library->name,
+                dangling[i].reason ? " do not fit: " : " wait: no library defines it",
+                dangling[i].reason ? dangling[i].reason : "");
+  tn_mutex_unlock(&lock);
+}
+
 void tn_registry_clear(void) {
   tn_mutex_lock(&lock);
   while (library_count) {
@@ -272,8 +344,15 @@ void tn_registry_clear(void) {
     if (is_over) free_library(library); /* else with the last who holds it */
     tn_mutex_lock(&lock);
   }
+  while (undone_count) {
+    tn_library_t *library = undone[--undone_count];
+    tn_mutex_unlock(&lock);
+    free_library(library);
+    tn_mutex_lock(&lock);
+  }
   tn_map_clear(&operators);
-  tn_release_memory(libraries);
-  libraries = NULL, library_capacity = 0;
+  tn_release_memory(libraries), tn_release_memory(dangling), tn_release_memory(undone);
+  libraries = NULL, dangling = NULL, undone = NULL;
+  library_capacity = dangling_capacity = undone_capacity = 0;
   tn_mutex_unlock(&lock);
 }

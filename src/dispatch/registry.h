@@ -23,11 +23,18 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   tn_arena_t arena;
 };
 
+/* Kernels that are there already: libraries may take their place, programs say whether they mean it. */
+enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST };
+
 /* Builds and publishes the library of a descriptor that the loader has verified (size, major version, layout, features) or
  * that is linked in (verified here too).  Offences are appended to `offences`, one line each, and INVALID (or the code of
  * the only one) is returned with nothing registered.  `path` "" when linked in. */
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
-                               tenon_free_fn destroy, tn_text_t *offences, tn_library_t **out_library);
+                               tenon_free_fn destroy, int override, tn_text_t *offences, tn_library_t **out_library);
+/* Takes the library's kernels out of the tables, and its names; what it was made of stays until shutdown. */
+void tn_registry_undo(tn_library_t *library);
+/* A line for each extension whose operator is not there, or whose kernels did not fit it. */
+void tn_registry_dangling(tn_text_t *text);
 /* Checks the head of a descriptor: sizes, version, layout, features, name.  Appends offences; false when there are any. */
 bool tn_descriptor_check(const tenon_descriptor_t *descriptor, tn_text_t *offences);
 /* Gives a reference back (tn_registry_add gives the first).  With the last one an unloadable library that nothing uses is

@@ -18,6 +18,7 @@ static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT}
 static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_LAYER};
 static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_LAYER};
 static const tn_slot_t through = {.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH};
+static const tn_slot_t use_row; /* stands in lists for: the row, whatever other backends have */
 static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
 static const tn_slot_t mode = {.run = tn_layer_mode, .rule = TN_RULE_LAYER};
 static const tn_slot_t trace = {.run = tn_layer_trace, .rule = TN_RULE_LAYER};
@@ -62,18 +63,27 @@ static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *ba
   return yields ? row : composite;
 }
 
+const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_other_t *other = __atomic_load_n(&op->autograd_backends, __ATOMIC_ACQUIRE);
+  while (other && other->backend != backend) other = other->next;
+  const tn_slot_t *own = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
+  if (!own) own = __atomic_load_n(&op->autograd, __ATOMIC_ACQUIRE);
+  return own && own != &use_row ? own : tn_row_get(TN_BIT_AUTOGRAD);
+}
+
 const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
   if (!keys) return &missing;
   int bit = tn_key_highest(keys);
   if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
   if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
+  if (bit == TN_BIT_AUTOGRAD) return tn_table_autograd(op, tn_backend_of_keys(keys));
   uint8_t at = __atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE); /* before the array: see place() */
   const tn_slot_t *own = NULL;
   if (at) own = __atomic_load_n(&__atomic_load_n(&op->slots, __ATOMIC_ACQUIRE)[at - 1], __ATOMIC_ACQUIRE);
   if (own) return own;
   if (bit > TN_BIT_META || bit == TN_BIT_OTHERS) return tn_row_get(bit);
-  return shared_slot(op, bit == TN_BIT_META ? &tn_backend_meta : tn_backend_at(bit + 1));
+  return shared_slot(op, tn_backend_of_keys(keys));
 }
 
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
@@ -186,6 +196,31 @@ static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend, 
   return TENON_OK;
 }
 
+/* What stands for gradients on a backend (NULL: one without kernels); NULL: the layer's row. */
+static tenon_status_t autograd_slot(tenon_op_t *op, const tn_backend_t *backend, const tn_slot_t **out_slot) {
+  const tn_kernel_t *own = NULL, *all = NULL, *k;
+  summary_t s = summarise(op, backend);
+  *out_slot = NULL;
+  for (k = op->kernels; k; k = k->next) {
+    if (k->words.at != TN_AT_AUTOGRAD) continue;
+    if (!all && !k->backend) all = k;
+    if (!own && k->backend && k->backend == backend) own = k;
+  }
+  bool decomposes = s.has_composite && !s.direct && !s.has_explicit && !op->gradient.text;
+  k = own ? own : decomposes ? NULL : all;
+  if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
+    return make(op, &(tn_slot_t){.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH}, out_slot);
+  if (k)
+    return make(
+        op,
+        &(tn_slot_t){.run = k->run, .context = k->context, .only = k, .rule = own ? TN_RULE_DIRECT : TN_RULE_AUTOGRAD},
+        out_slot);
+  if (s.has_composite && !s.has_explicit &&
+      !op->gradient.text) /* also under a backend's own kernel, which keeps the gradient */
+    return kernels_slot(op, NULL, TN_RULE_COMPOSITE, out_slot);
+  return TENON_OK;
+}
+
 static bool mentions(const tn_slot_t *slot, const tn_library_t *library) {
   if (slot->only && slot->only->library == library) return true;
   for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
@@ -227,14 +262,15 @@ static tenon_status_t place(tenon_op_t *op, int bit, const tn_slot_t *slot) {
   return TENON_OK;
 }
 
-static tenon_status_t place_other(tenon_op_t *op, const tn_backend_t *backend, const tn_slot_t *slot) {
-  tn_other_t *other = op->other_backends;
+static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_backend_t *backend,
+                                  const tn_slot_t *slot) {
+  tn_other_t *other = *list;
   while (other && other->backend != backend) other = other->next;
   if (!other && !slot) return TENON_OK;
   if (other) return __atomic_store_n(&other->slot, slot, __ATOMIC_RELEASE), TENON_OK;
   if (!(other = tn_arena_allocate(&op->arena, sizeof *other))) return tn_no_memory(op->name, sizeof *other);
-  *other = (tn_other_t){backend, slot, op->other_backends};
-  __atomic_store_n(&op->other_backends, other, __ATOMIC_RELEASE);
+  *other = (tn_other_t){backend, slot, *list};
+  __atomic_store_n(list, other, __ATOMIC_RELEASE);
   return TENON_OK;
 }
 
@@ -247,18 +283,28 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   if (op->is_view || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
   __atomic_store_n(&op->mask, op->mask | mask,
                    __ATOMIC_RELEASE); /* layers look themselves: one key too many is no harm */
+  const tn_slot_t *gradients;
+  TN_TRY(autograd_slot(op, NULL, &gradients));
   const tn_backend_t *backend;
-  for (int32_t i = 1; (backend = tn_backend_at(i)); i++) {
-    bool named = false;
-    for (const tn_kernel_t *k = op->kernels; k && !named; k = k->next)
-      named = k->words.at == TN_AT_BACKEND && k->backend == backend;
+  for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
+    bool named = false, has_gradient = false;
+    for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
+      named |= k->words.at == TN_AT_BACKEND && k->backend == backend;
+      has_gradient |= k->words.at == TN_AT_AUTOGRAD && k->backend == backend;
+    }
+    TN_TRY(autograd_slot(op, backend, &slot));
+    if (!slot && gradients) slot = &use_row;
+    if (slot != gradients || has_gradient || op->autograd_backends)
+      TN_TRY(place_other(op, &op->autograd_backends, backend, slot));
+    if (backend == &tn_backend_cpu) continue;
     bool shares_bit = backend->bit == TN_BIT_OTHERS;
     if (!named && !shares_bit && !op->index[backend->bit]) continue;
     slot = NULL;
     if (named) TN_TRY(backend_slot(op, backend, &slot));
-    TN_TRY(shares_bit ? place_other(op, backend, slot) : place(op, backend->bit, slot));
+    TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, slot) : place(op, backend->bit, slot));
   }
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
+  __atomic_store_n(&op->autograd, gradients, __ATOMIC_RELEASE);
   __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);
   __atomic_store_n(&op->mask, mask, __ATOMIC_RELEASE);
   return TENON_OK;

@@ -16,6 +16,9 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
 /* The slot of a backend that shares its bit with others. */
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
 
+/* What runs for gradients on a backend. */
+const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend);
+
 /* What stands where an operator has nothing of its own, for a layer: fallthrough, or what sees every call. */
 const tn_slot_t *tn_row_get(int bit);
 void tn_row_set(int bit, const tn_slot_t *slot); /* NULL: as it was at the start */

@@ -146,7 +146,7 @@ static tenon_status_t verify(load_t *load) {
 }
 
 static tenon_status_t enter(load_t *load) {
-  TN_TRY(tn_registry_add(load->descriptor, load->path, NULL, NULL, &load->offences, &load->library));
+  TN_TRY(tn_registry_add(load->descriptor, load->path, NULL, NULL, TN_OVERRIDE_MAY, &load->offences, &load->library));
   load->library->dynlib = load->dynlib;
   load->is_new = true;
   return TENON_OK;
@@ -190,7 +190,7 @@ tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *con
   TN_TRY(tenon_start());
   tn_text_t offences = {0};
   tn_library_t *library = NULL;
-  tenon_status_t status = tn_registry_add(descriptor, "", context, destroy, &offences, &library);
+  tenon_status_t status = tn_registry_add(descriptor, "", context, destroy, TN_OVERRIDE_MAY, &offences, &library);
   if (status == TENON_OK) {
     if (out_library) *out_library = outside(library);
     else tn_registry_release(library);

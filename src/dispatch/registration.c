@@ -1,0 +1,121 @@
+/* What a running program registers: kernels for operators, fallbacks for whole backends and layers, and the handles that
+ * undo it.  A kernel is a library of one item, so it is checked, and waits for its operator, as any library's.  Invariant:
+ * what is undone leaves the tables at once and memory at shutdown, since a call may be on its way to it. */
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "dispatch/call.h"
+#include "dispatch/registry.h"
+#include "dispatch/table.h"
+
+struct tenon_registration_t {
+  tn_library_t *library; /* of a kernel; NULL: a fallback */
+  tn_backend_t *backend; /* of a fallback; NULL: of a layer */
+  int bit;
+  tn_slot_t slot;
+  tenon_free_fn destroy;
+  bool is_undone;
+  struct tenon_registration_t *next; /* all, undone ones too */
+  tenon_item_t items[3];
+  char text[];
+};
+
+static tn_mutex_t lock = TN_MUTEX_INIT;
+static tenon_registration_t *all;
+
+static void keep(tenon_registration_t *r) {
+  tn_mutex_lock(&lock);
+  r->next = all, all = r;
+  tn_mutex_unlock(&lock);
+}
+
+tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
+                                tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration) {
+  TN_TRY(tenon_start());
+  if (!op || !where || !out_registration)
+    return tn_fail(TENON_INVALID, "a kernel needs the name of its operator and of its backend");
+  if (flags & ~(uint32_t)TENON_OVERRIDE) return tn_fail(TENON_INVALID, "kernel of %s: unknown flags %#x", op, flags);
+  size_t op_size = strlen(op) + 1, where_size = strlen(where) + 1;
+  tenon_registration_t *r = tn_allocate_zero(1, sizeof *r + op_size + where_size);
+  if (!r) return tn_no_memory("a kernel", sizeof *r + op_size + where_size);
+  memcpy(r->text, op, op_size), memcpy(r->text + op_size, where, where_size);
+  r->items[0] = (tenon_item_t){TENON_TAG_EXTEND, 0, 0, r->text, NULL};
+  r->items[1] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, r->text + op_size, (tenon_any_fn)run};
+  const tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI,       TENON_LAYOUT, 0,
+                                         "program",         tenon_version(), r->items};
+  tn_text_t offences = {0};
+  tenon_status_t status =
+      tn_registry_add(&descriptor, "", context, destroy, flags & TENON_OVERRIDE ? TN_OVERRIDE_MUST : TN_OVERRIDE_NEVER,
+                      &offences, &r->library);
+  if (status != TENON_OK && offences.size) status = tn_fail(status, "cannot add a kernel: %s", tn_text_get(&offences));
+  tn_text_clear(&offences);
+  if (status == TENON_OK) keep(r), *out_registration = r;
+  else tn_release_memory(r);
+  return status;
+}
+
+/* The place of a fallback: a backend's row, or that of a layer. */
+static tenon_status_t take_row(tenon_registration_t *r, const char *key, uint32_t flags) {
+  int bit = tn_key_find(key);
+  if (bit > TN_BIT_META) {
+    if (bit != TN_BIT_VIEW && bit != TN_BIT_AUTOGRAD && bit != TN_BIT_AUTOCAST && bit != TN_BIT_FUNCTIONAL)
+      return tn_fail(TENON_INVALID,
+                     "'%s' can have no fallback: expected a backend, view, autograd, autocast or functional", key);
+    if (tn_row_get(bit)->rule == TN_RULE_FALLBACK) return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
+    r->bit = bit;
+    return tn_row_set(bit, &r->slot), TENON_OK;
+  }
+  TN_TRY(tn_backend_intern(key, &r->backend));
+  if (r->backend == &tn_backend_cpu)
+    return tn_fail(TENON_INVALID, "the CPU can have no fallback: there is nothing behind it");
+  if (r->backend->row) return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
+  r->backend->prefers_fallback = flags & TENON_PREFERRED;
+  __atomic_store_n(&r->backend->row, &r->slot, __ATOMIC_RELEASE);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,
+                                  uint32_t flags, tenon_registration_t **out_registration) {
+  TN_TRY(tenon_start());
+  if (!key || !run || !out_registration) return tn_fail(TENON_INVALID, "a fallback needs a backend and a function");
+  if (flags & ~(uint32_t)TENON_PREFERRED)
+    return tn_fail(TENON_INVALID, "fallback of %s: unknown flags %#x", key, flags);
+  tenon_registration_t *r = tn_allocate_zero(1, sizeof *r);
+  if (!r) return tn_no_memory("a fallback", sizeof *r);
+  r->slot = (tn_slot_t){.run = run, .context = context, .rule = TN_RULE_FALLBACK};
+  tn_mutex_lock(&lock);
+  tenon_status_t status = take_row(r, key, flags);
+  tn_mutex_unlock(&lock);
+  if (status == TENON_OK) r->destroy = destroy, keep(r), *out_registration = r;
+  else tn_release_memory(r);
+  return status;
+}
+
+static void undo(tenon_registration_t *r) {
+  r->is_undone = true;
+  if (r->library) tn_registry_undo(r->library);
+  else if (r->backend) __atomic_store_n(&r->backend->row, NULL, __ATOMIC_RELEASE);
+  else tn_row_set(r->bit, NULL);
+}
+
+void tenon_registration_release(tenon_registration_t *r) {
+  if (!r) return;
+  tn_mutex_lock(&lock);
+  undo(r);
+  tn_mutex_unlock(&lock);
+}
+
+void tn_registrations_clear(void) {
+  tn_mutex_lock(&lock);
+  for (tenon_registration_t *r = all, *next; r; r = next) {
+    next = r->next;
+    if (!r->is_undone && !r->library) undo(r);
+    if (r->destroy) r->destroy(r->slot.context);
+    tn_release_memory(r);
+  }
+  all = NULL;
+  tn_mutex_unlock(&lock);
+}
