@@ -64,6 +64,27 @@ static bool collect(const texts_t *files, bool all, rows_t *rows, text_t *why) {
   return fine;
 }
 
+/* Leaves the operators that have something for a key, or that have nothing. */
+static bool filter(rows_t *rows, const char *key, bool missing, text_t *why) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < rows->count; i++) {
+    tenon_slot_info_t slot = {.size = sizeof slot};
+    if (tenon_op_slot(rows->items[i].op, key, &slot) != TENON_OK) return text_add(why, "%s", tenon_error()), false;
+    bool is_own = tenon_op_has_kernel(rows->items[i].op, key) != 0;
+    if (missing ? slot.is_missing != 0 : is_own) rows->items[kept++] = rows->items[i];
+  }
+  rows->count = kept;
+  return true;
+}
+
+static int print_dangling(void) {
+  char *text = NULL;
+  if (tenon_dangling(&text) != TENON_OK) return say_error(NULL);
+  fputs(*text ? text : "no kernels wait for an operator\n", stdout);
+  tenon_text_release(text);
+  return EXIT_FINE;
+}
+
 /* What follows the name in a schema: arguments and results. */
 static const char *signature(const row_t *row) {
   const char *open = row->info.schema ? strchr(row->info.schema, '(') : NULL;
@@ -137,21 +158,30 @@ static void print_json(const rows_t *rows) {
 }
 
 static int run(const verb_t *verb, int argc, char **argv) {
-  bool json = false, all = false;
+  bool json = false, all = false, dangling = false;
+  const char *has = NULL, *lacks = NULL;
   rows_t rows = {NULL, 0, 0};
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"json", 'j', OPTION_FLAG, NULL, "print a JSON list with everything that is stated", &json},
       {"all", 'a', OPTION_FLAG, NULL, "with LIB: the built-in operators too", &all},
+      {"for", 0, OPTION_TEXT, "KEY", "those with a kernel of their own for a backend or layer (cpu, npu, autograd npu)",
+       &has},
+      {"missing", 0, OPTION_TEXT, "KEY", "those that a call with this key would not find a kernel for", &lacks},
+      {"dangling", 0, OPTION_FLAG, NULL, "kernels of the libraries whose operators are not there", &dangling},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
-    if (!collect(&line.operands, all, &rows, &why)) {
+    bool fine = collect(&line.operands, all || has || lacks, &rows, &why);
+    if (fine && has) fine = filter(&rows, has, false, &why);
+    if (fine && lacks) fine = filter(&rows, lacks, true, &why);
+    if (!fine) {
       code = say_failure("%s", text_get(&why));
     } else {
       code = EXIT_FINE;
-      if (json) print_json(&rows);
+      if (dangling) code = print_dangling();
+      else if (json) print_json(&rows);
       else print_table(&rows);
     }
   }

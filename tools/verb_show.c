@@ -103,6 +103,11 @@ static void print_op(const tenon_op_t *op) {
     if (kernel) printf("  %s\n", kernel);
     tenon_text_release(kernel);
   }
+  char *table = NULL;
+  printf("\ntable\n");
+  if (tenon_op_table(op, &table) != TENON_OK) (void)say_error(NULL);
+  for (const char *at = table; at && *at; at += strcspn(at, "\n") + 1) printf("  %.*s\n", (int)strcspn(at, "\n"), at);
+  tenon_text_release(table);
   text_free(&traits);
 }
 
@@ -129,6 +134,6 @@ static int run(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_show = {"show", "[option]... NS::OPERATOR...", "show everything about an operator",
-                          "Prints schema, types, shapes, traits, gradient, arguments and kernels of an operator.\n",
-                          run};
+const verb_t verb_show = {
+    "show", "[option]... NS::OPERATOR...", "show everything about an operator",
+    "Prints schema, types, shapes, traits, gradient, arguments, kernels and the dispatch table of an operator.\n", run};

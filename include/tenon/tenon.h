@@ -247,6 +247,32 @@ TENON_API tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, v
 /* Undoes it: what was there before is there again.  Other threads may be calling; destroy(context) is called at shutdown,
  * when none can be in it any more.  Not after shutdown. */
 TENON_API void tenon_registration_release(tenon_registration_t *registration);
+/* What stands in the table of an operator for a key: "npu", "meta", "autograd npu", "view", ... */
+typedef struct tenon_slot_info_t { /* texts live as long as the operator; NULL: no kernel stands there */
+  uint32_t size, is_missing;
+  const char *rule; /* "kernel", "composite explicit", "composite", "autograd", "fallback", "fallthrough", "view",
+                                  "layer", "missing" */
+  const char *kernel, *library; /* the first of several by dtype */
+  uint64_t number;              /* of its registration, counted over the process; 0: none */
+} tenon_slot_info_t;
+TENON_API tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info);
+/* The whole table: a line for each backend that was named and for each layer that does something; the caller frees it. */
+TENON_API tenon_status_t tenon_op_table(const tenon_op_t *op, char **out_text);
+/* A kernel for just this key? */
+TENON_API int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key);
+/* Names of backends in the order in which they were first named: "cpu", "meta", ...; NULL past the last. */
+TENON_API const char *tenon_backend_name(int32_t index);
+/* The device of a backend, which is named hereby; ordinal 0 to 255. */
+TENON_API tenon_status_t tenon_device_find(const char *backend, int32_t ordinal, tenon_device_t *out_device);
+/* A tensor over memory of a device: as tenon_tensor_borrow. */
+TENON_API tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_dtype_t dtype, int32_t ndim,
+                                                const int64_t *shape, const int64_t *strides, tenon_free_fn release,
+                                                void *context, tenon_tensor_t **out_tensor);
+/* "{npu, layout}": the keys of a tensor, or of this thread (NULL); the caller frees it. */
+TENON_API tenon_status_t tenon_keys_of(const tenon_tensor_t *tensor, char **out_text);
+/* Keys that calls of this thread have, or have not, whatever their arguments; exclusion beats inclusion. */
+TENON_API tenon_status_t tenon_key_include(const char *key, int32_t is_on);
+TENON_API tenon_status_t tenon_key_exclude(const char *key, int32_t is_on);
 /* A line for each operator that kernels wait for, and why; the caller frees it. */
 TENON_API tenon_status_t tenon_dangling(char **out_text);
 /* Prints calls on stderr, nested: the operator, its keys, the kernel and why it, each step further down.  "dispatch", "args"
