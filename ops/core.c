@@ -4,7 +4,7 @@
 
 /* clang-format off */
 #define FAMILIES(X)                                                                                                     \
-  X(core_view) X(core_copy) X(core_fill) X(core_join) X(core_pad) X(core_gather) X(core_scatter)                       \
+  X(core_view) X(core_copy) X(core_memory) X(core_fill) X(core_join) X(core_pad) X(core_gather) X(core_scatter)                       \
   X(core_select) X(core_sort) X(core_cumulative) X(core_unfold) X(core_sample) X(core_boxes) X(core_text)              \
   X(core_reduction) X(core_softmax) X(core_norm) X(core_channel) X(core_resize) X(core_quantise)                       \
   X(core_arithmetic) X(core_power) X(core_transcendental) X(core_activation) X(core_comparison) X(core_logic)          \

@@ -29,6 +29,7 @@ static tenon_status_t start(void) {
   else tn_registry_clear();
   tn_graph_start();
   tn_trace_start();
+  tn_fallback_start();
   return status;
 }
 

@@ -318,6 +318,10 @@ struct tenon_host_t {
   void (*zone)(const void *context, const char *name);
   /* any phase.  A native object of the device by name ("cl_context", "cublas"), or NULL. */
   void *(*native)(const void *context, const char *name);
+  /* run.  As resize, for an output that has no memory yet: over memory of the library's own on the call's device, which
+   * release(context) frees when the last tensor over it is gone, on any thread. */
+  tenon_status_t (*adopt)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
+                          tenon_free_fn release, void *context);
 };
 
 /* ---- what a library states -------------------------------------------------------------------------------------- */
@@ -347,7 +351,7 @@ typedef char tenon_layout_t[sizeof(void *) != 8 || /* 32-bit machines are not su
                                     (sizeof(tenon_tensor_t) == 64 && offsetof(tenon_tensor_t, keys) == 48 &&
                                      sizeof(tenon_value_t) == 16 && sizeof(tenon_item_t) == 32 &&
                                      sizeof(tenon_meta_t) == 96 && offsetof(tenon_call_t, accumulate) == 104 &&
-                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 120)
+                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 128)
                                 ? 1 : -1];
 #ifdef __cplusplus
 } /* extern "C" */

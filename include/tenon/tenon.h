@@ -244,6 +244,13 @@ TENON_API tenon_status_t tenon_kernel_add(const char *op, const char *where, ten
  * There is one at a time. */
 TENON_API tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,
                                             uint32_t flags, tenon_registration_t **out_registration);
+/* The fallback to the CPU, for tenon_fallback_add or, of one operator, tenon_kernel_add: copies the arguments, runs there,
+ * copies what was written back.  Each use is counted by operator. */
+TENON_API tenon_status_t tenon_fallback_cpu(tenon_call_t *call);
+/* Makes each fallback to the CPU an error (1), or not (0); so does the environment variable TENON_STRICT=1. */
+TENON_API void tenon_strict_set(int32_t is_on);
+/* A line for each operator that fell back: calls, bytes copied; the caller frees it. */
+TENON_API tenon_status_t tenon_fallback_report(char **out_text);
 /* Undoes it: what was there before is there again.  Other threads may be calling; destroy(context) is called at shutdown,
  * when none can be in it any more.  Not after shutdown. */
 TENON_API void tenon_registration_release(tenon_registration_t *registration);
@@ -264,6 +271,14 @@ TENON_API int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key);
 TENON_API const char *tenon_backend_name(int32_t index);
 /* The device of a backend, which is named hereby; ordinal 0 to 255. */
 TENON_API tenon_status_t tenon_device_find(const char *backend, int32_t ordinal, tenon_device_t *out_device);
+/* Where calls of this thread without tensor arguments run, unless a device attribute says so; at first the CPU. */
+TENON_API tenon_status_t tenon_device_default_set(tenon_device_t device);
+/* A dense tensor in memory of a device, contents undefined; by the backend's kernel of core::allocate. */
+TENON_API tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                                                const int64_t *shape, tenon_tensor_t **out_tensor);
+/* A dense copy on a device (or the CPU) of a tensor that is anywhere; by the backends' kernels of core::copy. */
+TENON_API tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t device,
+                                              tenon_tensor_t **out_tensor);
 /* A tensor over memory of a device: as tenon_tensor_borrow. */
 TENON_API tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_dtype_t dtype, int32_t ndim,
                                                 const int64_t *shape, const int64_t *strides, tenon_free_fn release,

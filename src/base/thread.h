@@ -9,6 +9,7 @@ typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to thr
   uint64_t include, exclude;       /* dispatch keys: see dispatch/key.h */
   uint64_t layers;                 /* of users that are on, by number: dispatch/layers.c */
   struct tn_mode_t *modes;         /* the stack, the top first */
+  int32_t device_type, device_id;  /* the default device, of calls that state none; type 0: the CPU */
 } tn_thread_calls_t;
 
 typedef struct tn_thread_t {

@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "core/value.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 #include "dispatch/trace.h"
@@ -23,6 +24,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
+  if (__builtin_expect(!op->input_count, 0)) keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
   keys &= ~thread->calls.exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
   const tn_slot_t *slot =
       __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */

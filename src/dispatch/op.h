@@ -63,6 +63,10 @@ struct
   struct tn_slot_t *next; /* all that were made for the operator: one is used again when it is right again */
 };
 
+typedef struct tn_fallback_counts_t { /* to the CPU; counted by calls */
+  uint64_t count, bytes;
+} tn_fallback_counts_t;
+
 typedef struct tn_other_t { /* a backend that shares its bit with others */
   const tn_backend_t *backend;
   const tn_slot_t *slot; /* NULL: as of backends without kernels */
@@ -88,6 +92,7 @@ struct tenon_op_t {
   bool is_view;    /* its results are views, which infer describes: no kernel is needed */
   tn_slot_t *made; /* all slots */
   tn_other_t *other_backends;
+  tn_fallback_counts_t fallbacks;
   const tn_slot_t *autograd;     /* of gradients on backends without a slot of their own; NULL: the layer's row */
   tn_other_t *autograd_backends; /* where a backend's differs */
   const char *name;              /* full */

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
@@ -99,8 +100,7 @@ tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_d
   if (!backend)
     return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type, (int)device.id);
   TN_TRY(tenon_tensor_borrow(data, dtype, ndim, shape, strides, release, context, out_tensor));
-  (*out_tensor)->device = device;
-  (*out_tensor)->keys = ((*out_tensor)->keys & ~TN_KEY_CPU) | TN_KEY(backend->bit);
+  tn_tensor_place(*out_tensor, device);
   return TENON_OK;
 }
 

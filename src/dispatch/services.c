@@ -90,6 +90,40 @@ static tenon_tensor_t *result(tenon_call_t *call, uint32_t output) {
   return output < call->op->output_count ? call->outputs[output] : NULL;
 }
 
+/* The memory of a result that had none; takes the reference over. */
+static void set_storage(tenon_tensor_t *t, tn_storage_t *storage) {
+  tn_storage_release(((tn_tensor_t *)t)->storage);
+  ((tn_tensor_t *)t)->storage = storage;
+  t->data = storage->data, t->keys &= ~TN_TENSOR_UNSET;
+}
+
+static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
+                            tenon_free_fn release, void *context) {
+  tenon_tensor_t *t = result(call, output);
+  tn_storage_t *storage;
+  uint64_t size = 0;
+  int64_t count = ndim >= 0 && ndim <= TENON_RANK_MAX ? tn_shape_count(ndim, shape) : -1;
+  if (!t || !(t->keys & TN_TENSOR_UNSET))
+    return fail(call, TENON_INVALID, "adopt: result %u is absent or has memory already", output);
+  if (count < 0 || !tn_dtype_bytes(t->dtype, count, &size) || tn_dtype_is(t->dtype, TENON_STRING))
+    return fail(call, TENON_INVALID, "adopt: result %u cannot have %d dimensions of %s", output, (int)ndim,
+                tn_dtype_name(t->dtype));
+  if (ndim > ((tn_tensor_t *)t)->room_ndim)
+    return fail(call, TENON_INVALID, "adopt: result %u has room for %d dimensions, found %d", output,
+                (int)((tn_tensor_t *)t)->room_ndim, (int)ndim);
+  TN_TRY(tn_storage_create(data, size, release, context, &storage));
+  set_storage(t, storage);
+  tenon_device_t device = tn_call_device(call);
+  const tn_backend_t *backend = tn_backend_of(device);
+  t->device = device;
+  if (backend) t->keys = (t->keys & ~(TN_KEY_BACKEND_MASK | TN_KEY(TN_BIT_META))) | TN_KEY(backend->bit);
+  t->ndim = ndim;
+  memmove(t->shape, shape, (size_t)ndim * sizeof *shape);
+  tn_strides_dense(ndim, t->shape, t->strides);
+  tn_tensor_mark(t);
+  return TENON_OK;
+}
+
 static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape) {
   tenon_tensor_t *t = result(call, output);
   char found[160], room[160];
@@ -109,9 +143,7 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
     tn_storage_t *storage;
     TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
     if (tn_dtype_is(t->dtype, TENON_STRING)) memset(storage->data, 0, (size_t)size), storage->string_count = count;
-    tn_storage_release(((tn_tensor_t *)t)->storage);
-    ((tn_tensor_t *)t)->storage = storage;
-    t->data = storage->data, t->keys &= ~TN_TENSOR_UNSET;
+    set_storage(t, storage);
   } else {
     bool fits = ndim == t->ndim;
     for (int32_t i = 0; i < ndim && fits; i++) fits = shape[i] <= t->shape[i];
@@ -229,4 +261,4 @@ static void *native(const void *context, const char *name) {
 
 const tenon_host_t tn_host = {
     sizeof(tenon_host_t), TENON_ABI, fail,     tn_dim,   tn_list, allocate, temporary, view, resize, assign,
-    set_string,           invoke,    evaluate, parallel, zone,    native};
+    set_string,           invoke,    evaluate, parallel, zone,    native,   adopt};

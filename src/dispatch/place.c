@@ -1,0 +1,157 @@
+/* Where calls run and tensors are: devices of arguments, the thread's default device, and memory on devices by the two
+ * operators that each has (ops/memory.c).  Called by calls and fallbacks that are not on the CPU alone. */
+#include "dispatch/place.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+#include "dispatch/registry.h"
+
+static bool is_on_cpu(const tenon_tensor_t *t) { return !(t->keys & TN_KEY_DEVICES); }
+
+/* The first tensor that is not on the CPU, of arguments and of items of lists; NULL: there is none. */
+static const tenon_tensor_t *placed(const tenon_tensor_t *t) {
+  if (!t || is_on_cpu(t)) return NULL;
+  if (!tn_dtype_is(t->dtype, TENON_LIST)) return t;
+  for (int64_t i = 0; i < t->shape[0]; i++) {
+    const tenon_tensor_t *item = placed(tenon_item(t, i));
+    if (item) return item;
+  }
+  return NULL;
+}
+
+tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs) {
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const tenon_tensor_t *t = placed(inputs[i]);
+    if (t) return t->device;
+  }
+  for (uint32_t i = 0; i < op->schema.attr_count; i++)
+    if (attrs[i].kind == TENON_KIND_DEVICE) return attrs[i].as.device;
+  tenon_device_t own = {tn_thread()->calls.device_type, tn_thread()->calls.device_id};
+  return own.type && !op->input_count ? own : (tenon_device_t){1, 0};
+}
+
+tenon_device_t tn_call_device(const tenon_call_t *call) { return tn_device_of(call->op, call->attrs, call->inputs); }
+
+uint64_t tn_keys_without_tensors(const tenon_op_t *op, const tenon_value_t *attrs) {
+  const tn_backend_t *backend = tn_backend_of(tn_device_of(op, attrs, NULL));
+  return backend ? TN_KEY(backend->bit) : TN_KEY_CPU;
+}
+
+tenon_status_t tenon_device_default_set(tenon_device_t device) {
+  if (!tn_backend_of(device))
+    return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type, (int)device.id);
+  tn_thread()->calls.device_type = device.type, tn_thread()->calls.device_id = device.id;
+  return TENON_OK;
+}
+
+void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device) {
+  const tn_backend_t *backend = tn_backend_of(device);
+  tensor->device = device;
+  tensor->keys = (tensor->keys & ~(TN_KEY_CPU | TN_KEY_DEVICES)) | TN_KEY(backend ? backend->bit : TN_BIT_OTHERS);
+}
+
+bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
+  int64_t low = 0, high = 0, size = t->dtype.bits * t->dtype.lanes;
+  for (int32_t i = 0; i < t->ndim; i++) {
+    if (t->shape[i] == 0) return false;
+    int64_t reach = (t->shape[i] - 1) * t->strides[i];
+    *(reach < 0 ? &low : &high) += reach;
+  }
+  *out_begin = (char *)t->data + low * size / 8; /* packed dtypes have no negative strides */
+  *out_end = (char *)t->data + ((high + 1) * size + 7) / 8;
+  return true;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t find(const char *name, const tenon_op_t **out_op) {
+  *out_op = tn_registry_find(name);
+  return *out_op ? TENON_OK : tn_fail(TENON_INTERNAL, "the built-in operator %s is missing", name);
+}
+
+tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                               tenon_tensor_t **out_tensor) {
+  const tenon_op_t *op;
+  uint64_t size;
+  int64_t count = tn_shape_count(ndim, shape);
+  if (device.type == 1) return tenon_tensor_create(dtype, ndim, shape, out_tensor);
+  if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX || tn_dtype_is(dtype, TENON_STRING))
+    return tn_fail(TENON_INVALID, "a tensor of %s cannot be made on a device", tn_dtype_name(dtype));
+  TN_TRY(find("core::allocate", &op));
+  tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}}, {TENON_KIND_DEVICE, 0, {.device = device}}};
+  tenon_tensor_t *memory = NULL;
+  TN_TRY(tn_call(op, attrs, NULL, &memory, 0, NULL));
+  tenon_status_t status =
+      tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, NULL, out_tensor);
+  tenon_tensor_release(memory);
+  if (status == TENON_OK) tn_tensor_place(*out_tensor, device);
+  return status;
+}
+
+tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, tenon_device_t to_device,
+                             uint64_t size) {
+  const tenon_op_t *op;
+  int64_t extent = (int64_t)size, strides[2];
+  tenon_tensor_t x, y, *inputs[2] = {&x, &y};
+  if (!size) return TENON_OK;
+  TN_TRY(find("core::copy", &op));
+  TN_TRY(tenon_tensor_view(&x, from, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[0]));
+  TN_TRY(tenon_tensor_view(&y, to, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
+  tn_tensor_place(&x, from_device), tn_tensor_place(&y, to_device);
+  return tenon_op_run(op, NULL, inputs, NULL);
+}
+
+tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                      tenon_tensor_t **out_tensor) {
+  TN_TRY(tenon_start());
+  if (!tn_backend_of(device))
+    return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type, (int)device.id);
+  return tn_place_create(device, dtype, ndim, shape, out_tensor);
+}
+
+/* A view of the same elements over a copy of their memory on the host, which the caller frees. */
+static tenon_status_t span_to_host(const tenon_tensor_t *tensor, tenon_tensor_t *out_view, char **out_memory) {
+  char *begin = NULL, *end = NULL;
+  *out_view = *tensor, *out_memory = NULL;
+  out_view->keys = (tensor->keys & TN_KEY_STRIDED) | TN_KEY_CPU, out_view->device = (tenon_device_t){1, 0};
+  out_view->detail = NULL;
+  if (!tn_place_span(tensor, &begin, &end)) return TENON_OK; /* no elements */
+  size_t size = (size_t)(end - begin);
+  if (!(*out_memory = tn_allocate_aligned(size))) return tn_no_memory("a copy on the host", size);
+  out_view->data = *out_memory + ((char *)tensor->data - begin);
+  return tn_place_copy(begin, tensor->device, *out_memory, out_view->device, size);
+}
+
+static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *dense = NULL;
+  uint64_t size = 0;
+  TN_TRY(tenon_tensor_copy(tensor, &dense));
+  if (device.type == 1) return *out_tensor = dense, TENON_OK;
+  tenon_status_t status = tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor);
+  if (status == TENON_OK && tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size)) {
+    status = tn_place_copy(dense->data, (tenon_device_t){1, 0}, (*out_tensor)->data, device, size);
+    if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
+  }
+  tenon_tensor_release(dense);
+  return status;
+}
+
+tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t view;
+  char *memory;
+  TN_TRY(tenon_start());
+  *out_tensor = NULL;
+  if (is_on_cpu(tensor)) return copy_from_host(tensor, device, out_tensor);
+  if (tn_dtype_is(tensor->dtype, TENON_LIST) || tensor->detail)
+    return tn_fail(TENON_UNIMPLEMENTED, "a list or a quantised tensor cannot be copied between devices");
+  tenon_status_t status = span_to_host(tensor, &view, &memory);
+  if (status == TENON_OK) status = copy_from_host(&view, device, out_tensor);
+  tn_release_aligned(memory);
+  return status;
+}

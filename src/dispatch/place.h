@@ -1,0 +1,22 @@
+/* Devices of calls and tensors, and memory on them. */
+#ifndef TN_DISPATCH_PLACE_H
+#define TN_DISPATCH_PLACE_H
+
+#include "dispatch/op.h"
+
+/* Backends other than the CPU. */
+#define TN_KEY_DEVICES ((TN_KEY_BACKEND_MASK & ~TN_KEY_CPU) | TN_KEY(TN_BIT_META))
+
+/* Keys of a call that has no tensor arguments: of its device attribute, else of the thread's default device. */
+uint64_t tn_keys_without_tensors(const tenon_op_t *op, const tenon_value_t *attrs);
+/* States where a tensor's memory is; its keys follow. */
+void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device);
+/* The bytes from the first to behind the last of its elements; false: it has none. */
+bool tn_place_span(const tenon_tensor_t *tensor, char **out_begin, char **out_end);
+/* A dense tensor with memory of that device, contents undefined. */
+tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                               tenon_tensor_t **out_tensor);
+/* Copies bytes between devices, or within one; they do not overlap. */
+tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, tenon_device_t to_device, uint64_t size);
+
+#endif

@@ -1,0 +1,158 @@
+/* A backend of a program: memory that only its own functions may touch (addresses are disguised, so that anybody else's
+ * access faults), required operators, native kernels, and falling back to the CPU. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "core/tensor.h"
+#include "dispatch/key.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+/* Addresses of npu memory are no canonical ones: who dereferences one that was not unmasked crashes. */
+static const uintptr_t disguise = (uintptr_t)1 << 60;
+static void *hide(void *pointer) { return (void *)((uintptr_t)pointer ^ disguise); }
+static void *show(const tenon_tensor_t *t) { return t->device.type == 1 ? t->data : hide(t->data); }
+
+static int64_t blocks, copies, copy_fails_at, natives;
+static void release(void *context) { blocks--, free(context); }
+
+static tenon_status_t npu_allocate(tenon_call_t *call) {
+  int64_t size = call->attrs[0].as.i;
+  void *data = malloc((size_t)size + 1);
+  blocks++;
+  return call->host->adopt(call, 0, 1, &size, hide(data), release, data);
+}
+
+static tenon_status_t npu_copy(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *y = call->inputs[1];
+  CHECK(tenon_dtype_id(x->dtype) == TENON_U8 && x->ndim == 1 && y->ndim == 1 && x->shape[0] == y->shape[0] &&
+        x->shape[0] > 0);
+  if (++copies == copy_fails_at) return tenon_fail(call, TENON_UNAVAILABLE, "the bus is down");
+  memcpy(show(y), show(x), (size_t)x->shape[0]);
+  return TENON_OK;
+}
+
+static tenon_status_t npu_negate(tenon_call_t *call) {
+  natives++;
+  CHECK(call->inputs[0]->device.type == 12 && call->context == &natives);
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    ((float *)show(call->outputs[0]))[i] = -((float *)show(call->inputs[0]))[i];
+  return TENON_OK;
+}
+
+static tenon_device_t npu;
+static tenon_registration_t *allocates, *copy, *negates, *falls;
+
+static void start(void) {
+  CHECK_STATUS(tenon_device_find("npu", 0, &npu), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::allocate", "npu", npu_allocate, NULL, NULL, 0, &allocates), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::copy", "npu", npu_copy, NULL, NULL, 0, &copy), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::neg", "npu f32", npu_negate, &natives, NULL, 0, &negates), TENON_OK);
+  CHECK_STATUS(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &falls), TENON_OK);
+}
+
+static tenon_tensor_t *on_npu(const char *text) {
+  tenon_tensor_t *host = tensor_of(text), *made = NULL;
+  CHECK_STATUS(tenon_tensor_copy_to(host, npu, &made), TENON_OK);
+  tenon_tensor_release(host);
+  return made;
+}
+
+static void check_npu(const tenon_tensor_t *tensor, const char *expected) {
+  tenon_tensor_t *host = NULL;
+  CHECK(tensor->device.type == 12 && tensor->device.id == npu.id);
+  CHECK_STATUS(tenon_tensor_copy_to(tensor, (tenon_device_t){1, 0}, &host), TENON_OK);
+  CHECK_TENSOR(host, expected);
+  tenon_tensor_release(host);
+}
+
+TEST("memory of a backend comes from its kernel of core::allocate and goes back to it") {
+  start();
+  tenon_tensor_t *x = on_npu("f32[2,3] 1 2 3 4 5 6"), *empty = on_npu("f32[0,3]");
+  CHECK(blocks == 2 && x->device.type == 12);
+  char *keys = NULL;
+  CHECK_STATUS(tenon_keys_of(x, &keys), TENON_OK);
+  CHECK_TEXT(keys, "{npu}");
+  tenon_text_release(keys);
+  check_npu(x, "f32[2,3] 1 2 3 4 5 6");
+  check_npu(empty, "f32[0,3]");
+  tenon_tensor_release(x), tenon_tensor_release(empty);
+  CHECK(blocks == 0);
+}
+
+TEST("a native kernel runs where it is, another operator falls back and is counted") {
+  tenon_tensor_t *x = on_npu("f32[3] 1 -2 3"), *y = on_npu("f32[3] 0 0 0"), *in[2] = {x, y}, *out[1] = {y};
+  CHECK_STATUS(tenon_op_run(op_of("core::neg"), NULL, in, out), TENON_OK);
+  CHECK(natives == 1);
+  check_npu(y, "f32[3] -1 2 -3");
+  copies = 0;
+  CHECK_STATUS(tenon_op_run(op_of("core::abs"), NULL, in, out), TENON_OK);
+  check_npu(y, "f32[3] 1 2 3");
+  CHECK(natives == 1 && copies == 3); /* x in, y back, and check_npu's */
+  char *report = NULL;
+  CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
+  CHECK_TEXT(report, "core::abs ");
+  CHECK_TEXT(report, "1 calls             24 bytes copied");
+  CHECK(!strstr(report, "core::neg"));
+  tenon_text_release(report);
+  tenon_tensor_release(x), tenon_tensor_release(y);
+}
+
+TEST("the same memory is copied once, and strides and overlap stay") {
+  tenon_tensor_t *base = on_npu("f32[6] 1 2 3 4 5 6"), *y = on_npu("f32[2,3] 0 0 0 0 0 0"), a = *base, b = *base;
+  int64_t shape[2] = {2, 3}, columns[2] = {1, 2}, rows[2] = {3, 1};
+  a.keys = (base->keys & ~TN_TENSOR_OWNED) | TN_KEY_STRIDED, b.keys = base->keys & ~TN_TENSOR_OWNED;
+  a.ndim = b.ndim = 2, a.shape = b.shape = shape, a.strides = columns, b.strides = rows;
+  tenon_tensor_t *in[2] = {&a, &b}, *out[1] = {y};
+  copies = 0;
+  CHECK_STATUS(tenon_op_run(op_of("core::add"), NULL, in, out), TENON_OK);
+  CHECK(copies == 2);
+  check_npu(y, "f32[2,3] 2 5 8 6 9 12");
+  tenon_tensor_release(base), tenon_tensor_release(y);
+}
+
+TEST("a scalar on the host rides along, and strict mode makes the fallback an error") {
+  tenon_tensor_t *x = on_npu("f32[3] 1 2 3"), *y = on_npu("f32[3] 0 0 0"), *two = tensor_of("f32[] 2");
+  tenon_tensor_t *in[2] = {x, two}, *out[1] = {y};
+  CHECK_STATUS(tenon_op_run(op_of("core::mul"), NULL, in, out), TENON_OK);
+  check_npu(y, "f32[3] 2 4 6");
+  tenon_strict_set(1);
+  CHECK_STATUS(tenon_op_run(op_of("core::mul"), NULL, in, out), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "core::mul: no kernel for {npu}, and falling back to the CPU is switched off (strict)");
+  tenon_strict_set(0);
+  tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(two);
+}
+
+TEST("a copy that fails leaves the device as it was, or says what is undefined") {
+  tenon_tensor_t *x = on_npu("f32[3] 1 2 3"), *y = on_npu("f32[3] 7 8 9"), *in[1] = {x}, *out[1] = {y};
+  copies = 0, copy_fails_at = 1;
+  CHECK_STATUS(tenon_op_run(op_of("core::abs"), NULL, in, out), TENON_UNAVAILABLE);
+  CHECK_TEXT(tenon_error(), "the bus is down");
+  check_npu(y, "f32[3] 7 8 9");
+  copies = 0, copy_fails_at = 2;
+  CHECK_STATUS(tenon_op_run(op_of("core::abs"), NULL, in, out), TENON_UNAVAILABLE);
+  CHECK_TEXT(tenon_error(), "core::abs: copying out back: its contents are undefined now");
+  copy_fails_at = 0;
+  tenon_tensor_release(x), tenon_tensor_release(y);
+}
+
+TEST("a device without a required operator is told which") {
+  tenon_device_t bare;
+  tenon_registration_t *fallback;
+  tenon_tensor_t *host = tensor_of("f32[1] 1"), *made = NULL;
+  CHECK_STATUS(tenon_device_find("bare", 0, &bare), TENON_OK);
+  CHECK_STATUS(tenon_tensor_copy_to(host, bare, &made), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "core::allocate: no kernel for bare");
+  CHECK_STATUS(tenon_fallback_add("bare", tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);
+  CHECK_STATUS(tenon_tensor_copy_to(host, bare, &made), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "core::allocate: no kernel for {bare}: each device must have one, it cannot fall back");
+  tenon_registration_release(fallback);
+  tenon_tensor_release(host);
+}
+
+TEST("nothing is left behind") {
+  tenon_registration_release(falls), tenon_registration_release(negates);
+  tenon_shutdown();
+  CHECK(blocks == 0);
+}
