@@ -64,6 +64,10 @@ TENON_API tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor,
  * and what is wrong.  OK also for files that could not be loaded, as long as they can be read; out_loadable (may be NULL):
  * 1: nothing is wrong with it as far as its file tells, else 0.  The caller frees the text. */
 TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t *out_loadable);
+/* Unloads a library that was loaded with TENON_LOAD_UNLOADABLE and takes the handle over, or leaves everything as it is and
+ * says what holds it: other handles, bound calls, graphs, executables, libraries that use its operators, a call that is in
+ * it on another thread.  Handles of its operators (tenon_op_t) are not valid any more. */
+TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);

@@ -12,13 +12,17 @@ typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to thr
   int32_t device_type, device_id;  /* the default device, of calls that state none; type 0: the CPU */
 } tn_thread_calls_t;
 
+enum { TN_GATES = 32 };
+
 typedef struct tn_thread_t {
   tn_thread_calls_t calls;
-  int32_t depth;        /* of calls that are traced */
-  int32_t threads;      /* of a parallel-for begun by this thread; 0: the process's default */
-  int32_t inside;       /* depth of parallel-for: inner ones run on this thread alone */
-  void *profile;        /* the profile that spans of this thread go to, or NULL */
-  uint64_t seed, drawn; /* random numbers of this thread, if it has a seed of its own */
+  int32_t depth;            /* of calls that are traced */
+  uint32_t gates[TN_GATES]; /* calls that are in code of each unloadable library: dispatch/call.c */
+  struct tn_thread_t *next; /* all threads\' blocks */
+  int32_t threads;          /* of a parallel-for begun by this thread; 0: the process's default */
+  int32_t inside;           /* depth of parallel-for: inner ones run on this thread alone */
+  void *profile;            /* the profile that spans of this thread go to, or NULL */
+  uint64_t seed, drawn;     /* random numbers of this thread, if it has a seed of its own */
   int32_t has_seed;
   void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
@@ -30,6 +34,12 @@ extern _Thread_local tn_thread_t *tn_thread_block __attribute__((tls_model("init
 tn_thread_t *tn_thread_make(void); /* never NULL: without memory all such threads share one block */
 static inline tn_thread_t *tn_thread(void) { return tn_thread_block ? tn_thread_block : tn_thread_make(); }
 void tn_thread_drop(void); /* frees the calling thread's block (at shutdown; other threads free theirs when they end) */
+
+/* Calls of all threads that are behind a gate.  Threads that ended count no more. */
+uint64_t tn_thread_gate(int gate);
+/* Every thread of the process has passed a full memory barrier when it returns: a plain store of theirs before is seen, and
+ * they see ours.  False: the system has no such thing. */
+int tn_thread_barrier(void);
 
 typedef struct tn_mutex_t {
   uint64_t room[6];

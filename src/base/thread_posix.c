@@ -17,10 +17,18 @@ static pthread_key_t at_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int have_key;
 
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn_thread_t *blocks = &shared_block;
+
 static void drop(void *pointer) {
   tn_thread_t *block = pointer;
   if (tn_thread_block == block) tn_thread_block = NULL;
   if (block == &shared_block) return;
+  pthread_mutex_lock(&blocks_lock);
+  tn_thread_t **at = &blocks;
+  while (*at != block) at = &(*at)->next;
+  *at = block->next;
+  pthread_mutex_unlock(&blocks_lock);
   for (int i = 0; i < (int)(sizeof block->cache / sizeof *block->cache); i++) tn_release_aligned(block->cache[i]);
   free(block->error);
   free(block);
@@ -31,8 +39,11 @@ static void make_key(void) { have_key = pthread_key_create(&at_end, drop) == 0; 
 tn_thread_t *tn_thread_make(void) {
   pthread_once(&once, make_key);
   tn_thread_t *block = calloc(1, sizeof *block); /* not tn_allocate: reporting a failure must not fail */
-  if (!block) block = &shared_block;
-  if (have_key && block != &shared_block) pthread_setspecific(at_end, block);
+  if (!block) return tn_thread_block = &shared_block;
+  pthread_mutex_lock(&blocks_lock);
+  block->next = blocks, blocks = block;
+  pthread_mutex_unlock(&blocks_lock);
+  if (have_key) pthread_setspecific(at_end, block);
   return tn_thread_block = block;
 }
 
@@ -40,6 +51,15 @@ void tn_thread_drop(void) {
   if (!tn_thread_block) return;
   if (have_key) pthread_setspecific(at_end, NULL);
   drop(tn_thread_block);
+}
+
+uint64_t tn_thread_gate(int gate) {
+  uint64_t sum = 0;
+  pthread_mutex_lock(&blocks_lock);
+  for (tn_thread_t *block = blocks; block; block = block->next)
+    sum += __atomic_load_n(&block->gates[gate], __ATOMIC_ACQUIRE);
+  pthread_mutex_unlock(&blocks_lock);
+  return sum;
 }
 
 void tn_mutex_lock(tn_mutex_t *mutex) { pthread_mutex_lock((pthread_mutex_t *)(void *)mutex); }

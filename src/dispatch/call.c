@@ -15,6 +15,36 @@
 #include "dispatch/table.h"
 #include "dispatch/trace.h"
 
+/* Code of a library that may be unloaded: the call is counted, and the slot read again, since whoever unloads takes the slot
+ * away, makes all threads pass a barrier, and only then looks at the counts (tn_registry_unload). */
+static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
+  uint32_t *count = &thread->gates[slot->gate];
+  if (!slot->gate) return;
+  if (thread->next) __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
+  else __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST); /* the block that threads without memory share */
+}
+
+static tenon_status_t run_gated(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  tn_thread_t *thread = tn_thread();
+  uint64_t keys = frame->keys & __atomic_load_n(&call->op->mask, __ATOMIC_RELAXED);
+  for (;;) {
+    const tn_slot_t *slot = frame->slot;
+    pass(thread, slot, 1);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    const tn_slot_t *again = tn_table_slot(call->op, keys);
+    tenon_status_t status = again == slot ? slot->run(call) : TENON_OK;
+    pass(thread, slot, (uint32_t)-1);
+    if (again == slot) return status;
+    frame->slot = again, call->context = again->context;
+  }
+}
+
+tenon_status_t tn_slot_run(tenon_call_t *call) {
+  const tn_slot_t *slot = tn_frame_of(call)->slot;
+  return __builtin_expect(slot->gate, 0) ? run_gated(call) : slot->run(call);
+}
+
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
@@ -36,7 +66,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
   frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
   frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->position = 0, frame->temporaries = NULL;
-  return slot->run(&frame->call);
+  return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
 }
 
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
@@ -53,7 +83,7 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   const tn_slot_t *slot = tn_table_slot(call->op, keys & call->op->mask);
   frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->position = 0, call->context = slot->context;
   tenon_status_t status =
-      tn_trace_is_on() ? tn_trace_run(call, before.keys >> TN_BIT_TRACE ? "call" : "next") : slot->run(call);
+      tn_trace_is_on() ? tn_trace_run(call, before.keys >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);
   frame->slot = before.slot, frame->keys = before.keys, frame->kernel = before.kernel,
   frame->position = before.position;
   call->context = before.call.context, call->state = before.call.state, call->workspace = before.call.workspace;

@@ -35,6 +35,8 @@ tenon_status_t tn_row_run(tenon_call_t *call);
 /* Where a call runs: the device of the first argument that is not on the CPU, else of a device attribute, else the thread's. */
 tenon_device_t tn_call_device(const tenon_call_t *call);
 tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs);
+/* Runs the slot that the frame has. */
+tenon_status_t tn_slot_run(tenon_call_t *call);
 /* Passes a call on to the highest of these keys, or to what is below the one that runs now.  Thread state is not read again. */
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
 tenon_status_t tn_layer_chain(tenon_call_t *call); /* layers of users at one anchor: layers.c */

@@ -15,6 +15,7 @@
 
 typedef struct tn_library_t tn_library_t;
 
+enum { TN_GATE_SEVERAL = TN_GATES - 1 };
 enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW };
 
 typedef struct tn_loop_t {
@@ -60,6 +61,7 @@ struct
   const tn_kernel_t *only;                   /* the kernel that there is, where dtypes do not choose */
   const tn_kernel_t *const *const *by_dtype; /* else for each dtype candidates, best first */
   uint8_t rule;
+  uint8_t gate;           /* of the unloadable library whose code it runs, GATE_SEVERAL of more than one; 0: none */
   struct tn_slot_t *next; /* all that were made for the operator: one is used again when it is right again */
 };
 

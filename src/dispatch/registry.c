@@ -24,6 +24,7 @@ static tn_library_t **libraries;
 static size_t library_count, library_capacity;
 static tn_dangling_t *dangling; /* kernels that wait for their operator */
 static size_t dangling_count, dangling_capacity;
+static uint32_t gates;        /* that are taken */
 static tn_library_t **undone; /* registrations that are out of the tables; calls may still be in their kernels */
 static size_t undone_count, undone_capacity;
 
@@ -99,7 +100,20 @@ void tn_registry_suggest(const char *name, tn_text_t *text) {
 
 static tenon_op_t *find_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
 
+static uint8_t take_gate(void) {
+  tn_mutex_lock(&lock);
+  uint8_t gate = 1;
+  while (gate < TN_GATE_SEVERAL && gates >> gate & 1) gate++;
+  if (gate == TN_GATE_SEVERAL) gate = 0;
+  else gates |= 1u << gate;
+  tn_mutex_unlock(&lock);
+  return gate;
+}
+
 static void free_library(tn_library_t *library) {
+  tn_mutex_lock(&lock);
+  if (library->gate) gates &= ~(1u << library->gate);
+  tn_mutex_unlock(&lock);
   for (uint32_t i = 0; i < library->op_count; i++) tn_op_free(library->ops[i]);
   if (library->close) library->close(library->open_state);
   if (library->destroy) library->destroy(library->context);
@@ -110,13 +124,17 @@ static void free_library(tn_library_t *library) {
   tn_arena_clear(&arena);
 }
 
+static tenon_status_t link_kernels(tn_extension_t *e) {
+  if (!e->first || !e->op) return TENON_OK;
+  e->last->next = e->op->kernels;
+  e->op->kernels = e->first;
+  return tn_table_build(e->op);
+}
+
 static void publish_extensions(tn_definition_t *b) {
   for (size_t i = 0; i < b->extension_count; i++) {
     tn_extension_t *e = &b->extensions[i];
-    if (!e->first) continue;
-    e->last->next = e->op->kernels;
-    e->op->kernels = e->first;
-    if (tn_table_build(e->op) != TENON_OK) tn_definition_offend(b, TENON_MEMORY, "%s: %s", e->op->name, tn_error());
+    if (link_kernels(e) != TENON_OK) tn_definition_offend(b, TENON_MEMORY, "%s: %s", e->op->name, tn_error());
   }
 }
 
@@ -151,14 +169,15 @@ static void resolve_all(void) {
   dangling_count = kept;
 }
 
-static void withdraw(tn_extension_t *e) { /* kernels of a library that goes leave the list of an operator that stays */
+static void withdraw(tn_extension_t *e,
+                     bool for_good) { /* kernels of a library that goes leave the list of an operator that stays */
   if (!e->first || !e->op) return;
   for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
     if (*at == e->first) {
       *at = e->last->next;
       break;
     }
-  tn_table_forget(e->op, e->first->library);
+  if (for_good) tn_table_forget(e->op, e->first->library);
   (void)tn_table_build(e->op); /* without memory the old table stays, and its library is pinned by its users */
 }
 
@@ -217,14 +236,18 @@ static bool take_ops(tn_definition_t *d) {
 }
 
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
-                               tenon_free_fn destroy, int override, tn_text_t *offences, tn_library_t **out_library) {
+                               tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library) {
   tn_arena_t arena = {NULL};
   if (!tn_descriptor_check(descriptor, offences)) return TENON_INVALID;
   tn_library_t *library = tn_arena_allocate(&arena, sizeof *library);
   if (!library) return tn_no_memory("a library", sizeof *library);
   library->arena = arena, library->context = context, library->references = 1;
+  if (flags & TN_ADD_UNLOADABLE && !(library->gate = take_gate())) {
+    tn_arena_clear(&arena);
+    return tn_fail(TENON_RANGE, "%d unloadable libraries are loaded already", TN_GATE_SEVERAL - 1);
+  }
   tn_definition_t d = {
-      .library = library, .offences = offences, .find = find_published, .override = override, .code = TENON_OK};
+      .library = library, .offences = offences, .find = find_published, .override = flags & 15, .code = TENON_OK};
   tn_mutex_lock(&lock);
   bool good = tn_define(&d, descriptor, path);
   good = take_ops(&d) && are_free(&d) && good;
@@ -258,7 +281,7 @@ static void take_out(size_t index) {
         libraries[l]->extensions[i].op = NULL;
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
-  for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i]);
+  for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i], true);
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
 }
 
@@ -278,16 +301,74 @@ static bool is_held(const tn_library_t *library) {
   return __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) || library->users;
 }
 
+/* No call is in its code, and none can get there any more: its kernels are out of the tables. */
+static bool is_quiet(const tn_library_t *library) {
+  if (!library->gate) return true; /* linked in, or never called without a handle: its holder answers for calls */
+  return tn_thread_barrier() && !tn_thread_gate(library->gate) && !tn_thread_gate(TN_GATE_SEVERAL);
+}
+
 /* A reference or a user of it went: takes an unloadable library out; true when it is to be freed now.  That happens
- * outside the mutex, since it runs code of the library. */
+ * outside the mutex, since it runs code of the library.  One that a call is in stays until shutdown. */
 static bool settle(tn_library_t *library) {
   size_t index = 0;
   if (is_held(library)) return false;
   while (index < library_count && libraries[index] != library) index++;
   if (index == library_count) return true; /* it was held at shutdown */
   if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
+  if (!tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) return false;
   take_out(index);
-  return true;
+  if (is_quiet(library)) return true;
+  undone[undone_count++] = library;
+  return false;
+}
+
+static void name_users(const tn_library_t *library, tn_text_t *text) {
+  int64_t handles = __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) - 1;
+  if (handles > 0) tn_text_add(text, ", %lld more handle%s of it", (long long)handles, handles > 1 ? "s" : "");
+  if (library->users) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)library->users);
+  for (size_t l = 0; l < library_count; l++) {
+    bool uses = false;
+    if (libraries[l] == library) continue;
+    for (uint32_t i = 0; i < libraries[l]->op_count; i++)
+      for (uint32_t u = 0; u < libraries[l]->ops[i]->use_count; u++)
+        uses |= libraries[l]->ops[i]->uses[u]->library == library;
+    for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
+      uses |= libraries[l]->extensions[i].op && libraries[l]->extensions[i].op->library == library;
+    if (uses) tn_text_add(text, ", library %s", libraries[l]->name);
+  }
+}
+
+tenon_status_t tn_registry_unload(tn_library_t *library) {
+  tn_text_t users = {0};
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&lock);
+  size_t index = 0;
+  while (index < library_count && libraries[index] != library) index++;
+  name_users(library, &users);
+  if (!library->gate)
+    status = tn_fail(TENON_PRECONDITION, "cannot unload library %s: it was not loaded with TENON_LOAD_UNLOADABLE",
+                     library->name);
+  else if (index == library_count)
+    status = tn_fail(TENON_PRECONDITION, "cannot unload library %s: the runtime was shut down", library->name);
+  else if (users.size)
+    status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: it is held by %s", library->name,
+                     tn_text_get(&users) + 2);
+  else if (!tn_thread_barrier())
+    status = tn_fail(TENON_UNIMPLEMENTED,
+                     "cannot unload library %s: this system cannot tell whether a call is in it (membarrier)",
+                     library->name);
+  if (status == TENON_OK) {
+    for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i], false);
+    if (is_quiet(library)) take_out(index);
+    else
+      status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: a call is in one of its kernels", library->name);
+    for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
+      (void)link_kernels(&library->extensions[i]); /* the slots that it takes are there already */
+  }
+  tn_mutex_unlock(&lock);
+  tn_text_clear(&users);
+  if (status == TENON_OK) free_library(library);
+  return status;
 }
 
 void tn_registry_release(tn_library_t *library) {

@@ -19,18 +19,21 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   void *context; /* of functions, and what frees it */
   tenon_free_fn destroy;
   bool is_unloadable;
+  uint8_t gate; /* that calls of its code pass while it is unloadable; 0: none */
   void *dynlib; /* the loader's; NULL when linked in */
   tn_arena_t arena;
 };
 
 /* Kernels that are there already: libraries may take their place, programs say whether they mean it. */
-enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST };
+enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST, TN_ADD_UNLOADABLE = 16 };
 
 /* Builds and publishes the library of a descriptor that the loader has verified (size, major version, layout, features) or
  * that is linked in (verified here too).  Offences are appended to `offences`, one line each, and INVALID (or the code of
  * the only one) is returned with nothing registered.  `path` "" when linked in. */
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
-                               tenon_free_fn destroy, int override, tn_text_t *offences, tn_library_t **out_library);
+                               tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library);
+/* Unloads an unloadable library whose only holder is the caller: takes that reference, or says who holds it. */
+tenon_status_t tn_registry_unload(tn_library_t *library);
 /* Takes the library's kernels out of the tables, and its names; what it was made of stays until shutdown. */
 void tn_registry_undo(tn_library_t *library);
 /* A line for each extension whose operator is not there, or whose kernels did not fit it. */

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/registry.h"
 
 /* ---- rows that all operators share ------------------------------------------------------------------------------ */
 
@@ -127,6 +128,17 @@ static tenon_status_t keep_lists(tenon_op_t *op, tn_slot_t *slot) {
   return TENON_OK;
 }
 
+static void add_gate(tn_slot_t *slot, const tn_library_t *library) {
+  if (library->gate && slot->gate != library->gate) slot->gate = slot->gate ? TN_GATE_SEVERAL : library->gate;
+}
+
+static void set_gate(const tenon_op_t *op, tn_slot_t *slot) {
+  add_gate(slot, op->library);
+  if (slot->only) add_gate(slot, slot->only->library);
+  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
+    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++) add_gate(slot, (*list)->library);
+}
+
 /* One with these contents: an earlier one if there is one, so that what comes and goes again takes no more memory. */
 static tenon_status_t make(tenon_op_t *op, const tn_slot_t *wanted, const tn_slot_t **out_slot) {
   for (tn_slot_t *s = op->made; s; s = s->next)
@@ -135,6 +147,7 @@ static tenon_status_t make(tenon_op_t *op, const tn_slot_t *wanted, const tn_slo
   if (!slot) return tn_no_memory(op->name, sizeof *slot);
   *slot = *wanted;
   TN_TRY(keep_lists(op, slot));
+  set_gate(op, slot);
   slot->next = op->made, op->made = slot;
   *out_slot = slot;
   return TENON_OK;

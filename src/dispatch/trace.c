@@ -96,7 +96,7 @@ tenon_status_t tn_trace_run(tenon_call_t *call, const char *label) {
   begin(&text, call, label);
   add_slot(&text, call);
   if (wants(WITH_ARGS) && strcmp(label, "call") == 0) add_arguments(&text, call);
-  return finish(call, tn_frame_of(call)->slot->run, &text);
+  return finish(call, tn_slot_run, &text);
 }
 
 tenon_status_t tn_trace_function(tenon_call_t *call, tenon_run_fn run, const char *label, const char *name) {

@@ -146,7 +146,8 @@ static tenon_status_t verify(load_t *load) {
 }
 
 static tenon_status_t enter(load_t *load) {
-  TN_TRY(tn_registry_add(load->descriptor, load->path, NULL, NULL, TN_OVERRIDE_MAY, &load->offences, &load->library));
+  TN_TRY(tn_registry_add(load->descriptor, load->path, NULL, NULL,
+                         load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
   load->library->dynlib = load->dynlib;
   load->is_new = true;
   return TENON_OK;
@@ -210,6 +211,11 @@ void tenon_library_retain(tenon_library_t *library) {
 
 void tenon_library_release(tenon_library_t *library) {
   if (library) tn_registry_release(inside(library));
+}
+
+tenon_status_t tenon_library_unload(tenon_library_t *library) {
+  if (!library) return tn_fail(TENON_INVALID, "cannot unload a library: the handle is NULL");
+  return tn_registry_unload(inside(library));
 }
 
 const char *tenon_library_name(const tenon_library_t *library) { return inside(library)->name; }
