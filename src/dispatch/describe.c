@@ -49,7 +49,9 @@ void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info) {
                           .input_count = (int32_t)op->input_count,
                           .attr_count = (int32_t)op->schema.attr_count,
                           .output_count = (int32_t)op->output_count};
+  tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) full.kernel_count++;
+  tn_registry_unlock();
   memcpy(info, &full, size);
 }
 
@@ -95,14 +97,22 @@ static bool is_chosen(const tenon_op_t *op, const tn_kernel_t *kernel) {
   return false;
 }
 
-char *tenon_op_kernel(const tenon_op_t *op, int32_t index) {
+static void print_kernel(const tenon_op_t *op, int32_t index, tn_text_t *text) {
   const tn_kernel_t *kernel = op->kernels;
   while (kernel && index-- > 0) kernel = kernel->next;
-  if (!kernel) return NULL;
+  if (!kernel) return;
+  tn_text_add(text, "%s", kernel->text ? kernel->text : "composite");
+  if (kernel->library != op->library) tn_text_add(text, " from %s", kernel->library->name);
+  if (is_chosen(op, kernel)) tn_text_add(text, " (chosen)");
+  else if (!tn_cpu_has(kernel->words.isa)) tn_text_add(text, " (not on this processor)");
+}
+
+char *tenon_op_kernel(const tenon_op_t *op, int32_t index) {
   tn_text_t text = {0};
-  tn_text_add(&text, "%s", kernel->text ? kernel->text : "composite");
-  if (kernel->library != op->library) tn_text_add(&text, " from %s", kernel->library->name);
-  if (is_chosen(op, kernel)) tn_text_add(&text, " (chosen)");
-  else if (!tn_cpu_has(kernel->words.isa)) tn_text_add(&text, " (not on this processor)");
-  return tn_text_take(&text);
+  tn_registry_lock();
+  print_kernel(op, index, &text);
+  tn_registry_unlock();
+  if (text.size) return tn_text_take(&text);
+  tn_text_clear(&text);
+  return NULL;
 }

@@ -10,6 +10,7 @@
 #include "core/convert.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/registry.h"
 #include "dispatch/table.h"
 
 /* How well a kernel suits the dtype that decides; 0: not at all. */
@@ -126,7 +127,9 @@ static void print_kernels(const tenon_op_t *op, tn_text_t *text) {
 
 tenon_status_t tn_op_missing(const tenon_op_t *op, const char *key, tenon_tensor_t *const *inputs) {
   tn_text_t has = {0};
+  tn_registry_lock();
   print_kernels(op, &has);
+  tn_registry_unlock();
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
   tenon_status_t status =
       tn_fail(TENON_UNIMPLEMENTED, "%s: no kernel for %s%s%s; it has: %s", op->name, key ? key : "no key",

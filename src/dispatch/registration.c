@@ -112,7 +112,8 @@ void tn_registrations_clear(void) {
   tn_mutex_lock(&lock);
   for (tenon_registration_t *r = all, *next; r; r = next) {
     next = r->next;
-    if (!r->is_undone && !r->library) undo(r);
+    if (!r->is_undone && r->library) tn_registry_release(r->library); /* the registry has let it go */
+    else if (!r->is_undone) undo(r);
     if (r->destroy) r->destroy(r->slot.context);
     tn_release_memory(r);
   }

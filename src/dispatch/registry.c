@@ -28,6 +28,9 @@ static uint32_t gates;        /* that are taken */
 static tn_library_t **undone; /* registrations that are out of the tables; calls may still be in their kernels */
 static size_t undone_count, undone_capacity;
 
+void tn_registry_lock(void) { tn_mutex_lock(&lock); }
+void tn_registry_unlock(void) { tn_mutex_unlock(&lock); }
+
 /* ---- finding ---------------------------------------------------------------------------------------------------- */
 
 const tenon_op_t *tn_registry_find(const char *name) {
