@@ -48,6 +48,7 @@ void tn_registrations_clear(void); /* at shutdown, after the registry */
 /* Slots that several operators share: layer.c. */
 tenon_status_t tn_layer_missing(tenon_call_t *call);
 tenon_status_t tn_layer_ambiguous(tenon_call_t *call);
+tenon_status_t tn_layer_meta(tenon_call_t *call);
 tenon_status_t tn_layer_others(tenon_call_t *call);
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
 tenon_status_t tn_layer_strided(tenon_call_t *call);

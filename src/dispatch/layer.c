@@ -23,6 +23,18 @@ tenon_status_t tn_layer_ambiguous(tenon_call_t *call) {
                  tn_keys_print(tn_frame_of(call)->keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU, keys, sizeof keys));
 }
 
+/* Shapes without data: infer has said all that there is to know. */
+tenon_status_t tn_layer_meta(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  if (!knows_shapes) return missing(call);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (call->outputs[o] && call->outputs[o]->keys & TN_TENSOR_UNSET)
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: the shape of result %s depends on data, which meta tensors have not",
+                     op->name, op->schema.outputs[o].name);
+  return TENON_OK;
+}
+
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
 /* Backends that share a bit: told apart by the device of the first argument that is on one. */

@@ -18,6 +18,7 @@ static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_M
 static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT};
 static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_LAYER};
 static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_LAYER};
+static const tn_slot_t meta = {.run = tn_layer_meta, .rule = TN_RULE_META};
 static const tn_slot_t through = {.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH};
 static const tn_slot_t use_row; /* stands in lists for: the row, whatever other backends have */
 static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
@@ -51,7 +52,7 @@ void tn_row_set(int bit, const tn_slot_t *slot) { __atomic_store_n(&rows[bit], s
 
 static const tn_slot_t *row_of(const tn_backend_t *backend) {
   const tn_slot_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
-  return row ? row : &missing;
+  return row ? row : backend == &tn_backend_meta ? &meta : &missing;
 }
 
 /* ---- finding ---------------------------------------------------------------------------------------------------- */
