@@ -50,6 +50,7 @@ tenon_status_t tn_layer_missing(tenon_call_t *call);
 tenon_status_t tn_layer_ambiguous(tenon_call_t *call);
 tenon_status_t tn_layer_meta(tenon_call_t *call);
 tenon_status_t tn_layer_others(tenon_call_t *call);
+tenon_status_t tn_layer_autograd_others(tenon_call_t *call);
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
 tenon_status_t tn_layer_strided(tenon_call_t *call);
 tenon_status_t tn_layer_detail(tenon_call_t *call);

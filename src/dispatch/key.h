@@ -31,6 +31,11 @@ static inline int tn_key_highest(uint64_t keys) { return 63 - __builtin_clzll(ke
 /* The set without `bit` and all above it. */
 static inline uint64_t tn_key_below(uint64_t keys, int bit) { return keys & (TN_KEY(bit) - 1); }
 
+/* Is the highest backend of the set one of those that share a bit? */
+static inline bool tn_key_shares_bit(uint64_t keys) {
+  return tn_key_below(keys, TN_BIT_META + 1) >> TN_BIT_OTHERS == 1;
+}
+
 typedef struct tn_slot_t tn_slot_t;
 
 typedef struct tn_backend_t { /* lives until the process ends; its last two fields change under the registry's mutex */

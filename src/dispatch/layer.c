@@ -56,6 +56,12 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   return slot->run(call);
 }
 
+tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  frame->slot = tn_table_autograd(call->op, backend_of_call(call)), call->context = frame->slot->context;
+  return frame->slot->run(call);
+}
+
 /* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
 static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   *out_tensor = tensor;

@@ -16,6 +16,7 @@
 static const tn_slot_t missing = {.run = tn_layer_missing, .rule = TN_RULE_MISSING};
 static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
 static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT};
+static const tn_slot_t autograd_others = {.run = tn_layer_autograd_others, .rule = TN_RULE_DIRECT};
 static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_LAYER};
 static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_LAYER};
 static const tn_slot_t meta = {.run = tn_layer_meta, .rule = TN_RULE_META};
@@ -60,9 +61,9 @@ static const tn_slot_t *row_of(const tn_backend_t *backend) {
 /* Of a backend for which the operator has nothing of its own. */
 static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_slot_t *row = row_of(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
-  if (!composite) return row;
-  bool yields = backend && backend->prefers_fallback && row != &missing && composite->rule != TN_RULE_VIEW;
-  return yields ? row : composite;
+  if (!composite || row == &missing) return composite ? composite : row;
+  bool prefers = __atomic_load_n(&backend->prefers_fallback, __ATOMIC_RELAXED);
+  return prefers || composite->rule == TN_RULE_VIEW ? row : composite;
 }
 
 const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
@@ -79,6 +80,7 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
   if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
   if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
+  if (bit == TN_BIT_AUTOGRAD && tn_key_shares_bit(keys)) return &autograd_others;
   if (bit == TN_BIT_AUTOGRAD) return tn_table_autograd(op, tn_backend_of_keys(keys));
   uint8_t at = __atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE); /* before the array: see place() */
   const tn_slot_t *own = NULL;
@@ -194,10 +196,11 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   return s;
 }
 
-/* NULL: the backend's row. */
+/* NULL: as of backends without kernels; of the CPU and of those themselves (NULL) their row. */
 static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend, const tn_slot_t **out_slot) {
   summary_t s = summarise(op, backend);
   *out_slot = NULL;
+  if (!s.direct && backend && backend != &tn_backend_cpu) return TENON_OK;
   if (s.direct && s.direct->words.flags & TN_KERNEL_FALLTHROUGH)
     return make(op, &(tn_slot_t){.run = tn_layer_fallthrough, .only = NULL, .rule = TN_RULE_FALLTHROUGH}, out_slot);
   if (s.direct || s.has_explicit || s.has_composite)
@@ -293,8 +296,9 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
   TN_TRY(backend_slot(op, NULL, &any));
   uint64_t mask = tn_key_below(~(uint64_t)0, TN_BIT_TRACE + 1); /* above are no keys */
-  if (op->is_view || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
-  if (op->is_view || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
+  bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
+  if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
+  if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
   __atomic_store_n(&op->mask, op->mask | mask,
                    __ATOMIC_RELEASE); /* layers look themselves: one key too many is no harm */
   const tn_slot_t *gradients;
