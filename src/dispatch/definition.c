@@ -96,7 +96,7 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   if (!op) { /* it may come later; the kernels that follow are not looked at before */
     if (!tn_grow((void **)&b->dangling, &b->dangling_capacity, b->dangling_count, sizeof *b->dangling))
       tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of kernels");
-    else b->dangling[b->dangling_count++] = (tn_dangling_t){b->library, item->text, item, NULL};
+    else b->dangling[b->dangling_count++] = (tn_dangling_t){b->library, item->text, item, b->override, NULL};
     return;
   }
   for (size_t i = 0; i < b->extension_count; i++)
@@ -112,11 +112,18 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   *b->extension = (tn_extension_t){op, NULL, NULL};
 }
 
+/* Of the input that decides; all ones: not restricted. */
+static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
+  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return kernel->words.dtypes;
+  return op->dispatch_input < 0 ? ~(uint64_t)0
+                                : (uint64_t)1 << tn_dtype_index(kernel->loop.words.dtypes[op->dispatch_input]);
+}
+
 /* A kernel that a program adds takes the place of another on purpose, or of none. */
 static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
   const tn_kernel_t *k = op->kernels;
   while (k && (k->words.at != kernel->words.at || k->backend != kernel->backend || k->words.isa != kernel->words.isa ||
-               k->words.dtypes != kernel->words.dtypes))
+               dtypes_of(op, k) != dtypes_of(op, kernel)))
     k = k->next;
   if (k && b->override == TN_OVERRIDE_NEVER)
     tn_definition_offend(b, TENON_EXISTS,
@@ -125,6 +132,22 @@ static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kern
   else if (!k && b->override == TN_OVERRIDE_MUST)
     tn_definition_offend(b, TENON_NOT_FOUND, "%s: '%s' overrides nothing: there is no such kernel", op->name,
                          kernel->text);
+  else return true;
+  return false;
+}
+
+/* Words that only mean something where kernels are chosen among: layers and composites are not. */
+static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel, const char *text) {
+  const tn_kernel_words_t *w = &kernel->words;
+  bool chooses = w->isa || w->dtypes != ~(uint64_t)0, passes = w->flags & TN_KERNEL_FALLTHROUGH;
+  if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
+                         op->name, text);
+  else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes", op->name,
+                         text);
   else return true;
   return false;
 }
@@ -158,6 +181,7 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   case TENON_TAG_KERNEL:
     kernel->kind = TN_KERNEL_DEVICE, kernel->run = (tenon_run_fn)item->function;
     good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
+    if (good) good = fits_place(b, op, kernel, item->text);
     if (kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE) make_composite(kernel);
     snprintf(text, sizeof text, "%s", item->text ? (const char *)item->text : "");
     break;

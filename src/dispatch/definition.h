@@ -14,7 +14,8 @@ typedef struct tn_dangling_t { /* kernels for an operator that no library define
   tn_library_t *library;
   const char *op;
   const tenon_item_t *items; /* the extension's, which live as long as the library */
-  const char *reason;        /* why they did not fit when the operator came; NULL: it is not there */
+  int override;
+  const char *reason; /* why they did not fit when the operator came; NULL: it is not there */
 } tn_dangling_t;
 
 typedef struct tn_texts_t { /* of one operator, parsed when all are there */

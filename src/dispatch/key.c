@@ -51,7 +51,7 @@ tn_backend_t *tn_backend_find(const char *name) {
 tn_backend_t *tn_backend_of(tenon_device_t device) {
   if (device.type == 1) return &tn_backend_cpu;
   if (device.type == 0) return &tn_backend_meta;
-  return device.type == 12 ? tn_backend_at(device.id >> 8) : NULL;
+  return device.type == 12 && device.id >> 8 > tn_backend_meta.index ? tn_backend_at(device.id >> 8) : NULL;
 }
 
 tn_backend_t *tn_backend_of_keys(uint64_t keys) {

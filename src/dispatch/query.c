@@ -119,6 +119,10 @@ static tenon_status_t change(const char *key, int32_t is_on, uint64_t *set) {
   if (bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
   if (bit == TN_BIT_MODE || bit == TN_BIT_TRACE || strncmp(key, "above ", 6) == 0 || strncmp(key, "below ", 6) == 0)
     return tn_fail(TENON_INVALID, "'%s' is switched by tenon_layer_enable, tenon_mode_push or tenon_trace_set", key);
+  if (bit == TN_BIT_STRIDED || bit == TN_BIT_DETAIL)
+    return tn_fail(TENON_INVALID, "'%s' follows from the tensors of a call alone", key);
+  if (bit == TN_BIT_OTHERS)
+    return tn_fail(TENON_UNIMPLEMENTED, "'%s' shares its key with other backends: it cannot be switched", key);
   *set = is_on ? *set | TN_KEY(bit) : *set & ~TN_KEY(bit);
   return TENON_OK;
 }

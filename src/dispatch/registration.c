@@ -72,7 +72,7 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key, uint32_
   if (r->backend == &tn_backend_cpu)
     return tn_fail(TENON_INVALID, "the CPU can have no fallback: there is nothing behind it");
   if (r->backend->row) return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
-  r->backend->prefers_fallback = flags & TENON_PREFERRED;
+  __atomic_store_n(&r->backend->prefers_fallback, (flags & TENON_PREFERRED) != 0, __ATOMIC_RELAXED);
   __atomic_store_n(&r->backend->row, &r->slot, __ATOMIC_RELEASE);
   return TENON_OK;
 }
@@ -95,6 +95,7 @@ tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *conte
 }
 
 static void undo(tenon_registration_t *r) {
+  if (r->is_undone) return;
   r->is_undone = true;
   if (r->library) tn_registry_undo(r->library);
   else if (r->backend) __atomic_store_n(&r->backend->row, NULL, __ATOMIC_RELEASE);

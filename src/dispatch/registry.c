@@ -145,7 +145,11 @@ static void publish_extensions(tn_definition_t *b) {
 static void resolve(tn_dangling_t *waiting) {
   tn_text_t offences = {0};
   tn_library_t *library = waiting->library;
-  tn_definition_t d = {.library = library, .offences = &offences, .find = find_published, .code = TENON_OK};
+  tn_definition_t d = {.library = library,
+                       .offences = &offences,
+                       .find = find_published,
+                       .override = waiting->override,
+                       .code = TENON_OK};
   bool good = tn_define_extension(&d, waiting);
   tn_extension_t *all =
       good ? tn_reallocate(library->extensions, (library->extension_count + d.extension_count + 1) * sizeof *all)
@@ -284,6 +288,8 @@ static void take_out(size_t index) {
         libraries[l]->extensions[i].op = NULL;
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
+  for (size_t i = 0; i < dangling_count; i++) /* what did not fit its operators may fit those that come next */
+    if (!find_published(dangling[i].op)) dangling[i].reason = NULL;
   for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i], true);
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
 }
@@ -399,14 +405,18 @@ void tn_registry_unuse(const tn_library_t *library) {
 
 /* Takes kernels out of the tables.  Their records stay until shutdown: a call may be on its way to them. */
 void tn_registry_undo(tn_library_t *library) {
+  tn_library_t *freed = NULL; /* of the operator, if only these kernels held it; a program's library extends one */
   tn_mutex_lock(&lock);
   size_t index = 0;
   while (index < library_count && libraries[index] != library) index++;
   if (index < library_count && tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) {
+    const tenon_op_t *op = library->extension_count ? library->extensions[0].op : NULL;
     take_out(index);
     undone[undone_count++] = library;
+    if (op && settle((tn_library_t *)(uintptr_t)op->library)) freed = (tn_library_t *)(uintptr_t)op->library;
   } /* without memory they stay where they are */
   tn_mutex_unlock(&lock);
+  if (freed) free_library(freed);
 }
 
 void tn_registry_dangling(tn_text_t *text) {
