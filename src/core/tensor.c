@@ -149,7 +149,8 @@ tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_
   tenon_status_t status = tn_tensor_over(storage, data, dtype, ndim, shape, strides, out_tensor);
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
-  (*out_tensor)->detail = of->detail;
+  (*out_tensor)->detail = of->detail, (*out_tensor)->device = of->device;
+  (*out_tensor)->keys = TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1)); /* below layouts are backends */
   tn_tensor_mark(*out_tensor);
   return TENON_OK;
 }

@@ -52,10 +52,12 @@ tenon_status_t tn_layer_meta(tenon_call_t *call);
 tenon_status_t tn_layer_others(tenon_call_t *call);
 tenon_status_t tn_layer_autograd_others(tenon_call_t *call);
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
-tenon_status_t tn_layer_strided(tenon_call_t *call);
-tenon_status_t tn_layer_detail(tenon_call_t *call);
+tenon_status_t tn_layer_layout(tenon_call_t *call);
 tenon_status_t tn_layer_prologue(tenon_call_t *call);
 tenon_status_t tn_layer_view(tenon_call_t *call);
+/* Runs the frame's slot.  A kernel that is reached past the layers of layouts (by fallthrough, from a fallback, with other
+ * arguments than the call began with) gets dense and plain tensors all the same. */
+tenon_status_t tn_slot_run(tenon_call_t *call);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

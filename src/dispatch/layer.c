@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/table.h"
 
 static tenon_status_t missing(tenon_call_t *call) {
@@ -37,37 +38,53 @@ tenon_status_t tn_layer_meta(tenon_call_t *call) {
 
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
-/* Backends that share a bit: told apart by the device of the first argument that is on one. */
-static const tn_backend_t *backend_of_call(const tenon_call_t *call) {
-  const tenon_op_t *op = call->op;
-  for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
-    const tenon_tensor_t *t = i < op->input_count ? call->inputs[i] : call->outputs[i - op->input_count];
-    if (t && t->keys & TN_KEY(TN_BIT_OTHERS)) return tn_backend_of(t->device);
-  }
-  return NULL;
+/* ---- backends that share a bit ---------------------------------------------------------------------------------- */
+
+/* Adds the backends of a tensor, of the items of a list, to the two first ones that differ. */
+static void add_backends(const tenon_tensor_t *t, const tn_backend_t *found[2]) {
+  if (!t || !(t->keys & TN_KEY(TN_BIT_OTHERS))) return;
+  for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++) add_backends(tenon_item(t, i), found);
+  const tn_backend_t *backend = tn_dtype_is(t->dtype, TENON_LIST) ? NULL : tn_backend_of(t->device);
+  if (backend && !found[0]) found[0] = backend;
+  else if (backend && backend != found[0] && !found[1]) found[1] = backend;
+}
+
+static void backends_of(const tenon_call_t *call, const tn_backend_t *found[2]) {
+  found[0] = found[1] = NULL;
+  for (uint32_t i = 0; i < call->op->input_count; i++) add_backends(call->inputs[i], found);
+  for (uint32_t o = 0; o < call->op->output_count; o++) add_backends(call->outputs[o], found);
+  if (!found[0] && !call->op->input_count) found[0] = tn_backend_of(tn_call_device(call)); /* as its key was found */
 }
 
 tenon_status_t tn_layer_others(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_backend_t *backend = backend_of_call(call);
-  const tn_slot_t *slot = tn_table_others(call->op, backend);
-  if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, backend ? backend->name : "other", call->inputs);
+  const tn_backend_t *found[2];
+  backends_of(call, found);
+  if (found[1])
+    return tn_fail(TENON_INVALID, "%s: arguments on several devices: {%s, %s}; move them to one", call->op->name,
+                   found[0]->name, found[1]->name);
+  const tn_slot_t *slot = tn_table_others(call->op, found[0]);
+  if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
   frame->slot = slot, call->context = slot->context;
-  return slot->run(call);
+  return tn_slot_run(call);
 }
 
 tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
-  frame->slot = tn_table_autograd(call->op, backend_of_call(call)), call->context = frame->slot->context;
+  const tn_backend_t *found[2];
+  backends_of(call, found);
+  frame->slot = tn_table_autograd(call->op, found[0]), call->context = frame->slot->context;
   return frame->slot->run(call);
 }
+
+/* ---- layouts ---------------------------------------------------------------------------------------------------- */
 
 /* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
 static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   *out_tensor = tensor;
   if (!(tensor->keys & TN_KEY_STRIDED)) return TENON_OK;
   if (!tn_dtype_is(tensor->dtype, TENON_LIST)) {
-    TN_TRY(tenon_tensor_copy(tensor, out_tensor));
+    TN_TRY(tn_place_dense(tensor, true, out_tensor));
     (*out_tensor)->detail = tensor->detail;
     tn_tensor_mark(*out_tensor);
     return tn_frame_keep(frame, *out_tensor);
@@ -122,7 +139,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     outputs[o] = given[o];
     if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
-    status = tenon_tensor_create(given[o]->dtype, given[o]->ndim, given[o]->shape, &outputs[o]);
+    status = tn_place_dense(given[o], false, &outputs[o]);
     if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
   }
   if (status == TENON_OK) {
@@ -132,22 +149,34 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
     call->inputs = before, call->outputs = given;
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (outputs[o] != given[o]) status = tn_tensor_copy_into(outputs[o], given[o]);
+    if (outputs[o] != given[o]) status = tn_place_copy_into(outputs[o], given[o]);
   tn_scratch_reset(mark);
   return status;
 }
 
-/* Leads the frame to the slot below; false: it has no kernels, and runs as it is. */
-static bool descend(tenon_call_t *call) {
+/* Layouts of arguments that kernels of backends may have to be kept from. */
+static uint64_t layouts_of(const tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t o = 0; o < op->output_count; o++) keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
+  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & op->mask;
+}
+
+tenon_status_t tn_slot_run(tenon_call_t *call) {
+  const tn_frame_t *frame = tn_frame_of(call);
+  const tn_slot_t *slot = frame->slot;
+  bool is_kernel = (slot->only || slot->by_dtype) && frame->keys < TN_KEY(TN_BIT_META + 1);
+  return is_kernel && layouts_of(call) ? tn_layer_prologue(call) : slot->run(call);
+}
+
+/* Leads the call to the slot below, whose kernels look at layouts before they run. */
+tenon_status_t tn_layer_layout(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
   frame->slot = tn_table_slot(call->op, frame->keys & call->op->mask);
   call->context = frame->slot->context;
-  return frame->slot->only || frame->slot->by_dtype;
-}
-
-tenon_status_t tn_layer_strided(tenon_call_t *call) {
-  return descend(call) ? tn_layer_prologue(call) : tn_frame_of(call)->slot->run(call);
+  return tn_slot_run(call);
 }
 
 tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
@@ -157,13 +186,6 @@ tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *
                      "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first", op->name,
                      op->schema.inputs[i].name);
   return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", op->name);
-}
-
-tenon_status_t tn_layer_detail(tenon_call_t *call) {
-  if (!descend(call)) return tn_frame_of(call)->slot->run(call);
-  const tn_kernel_t *kernel = tn_slot_kernel(tn_frame_of(call)->slot, call->op, call->inputs, call->outputs);
-  if (kernel && kernel->words.flags & TN_KERNEL_QUANTISED) return tn_layer_prologue(call);
-  return kernel ? tn_op_not_quantised(call->op, call->inputs) : missing(call);
 }
 
 /* Operators with state, workspace, or kernels by dtype, when nothing prepared the call. */
@@ -201,7 +223,7 @@ tenon_status_t tn_layer_view(tenon_call_t *call) {
     tenon_tensor_t *made = NULL;
     if (!call->outputs[o]) continue;
     status = tn_result_create(&inference, outputs[o], call->inputs, &made);
-    if (status == TENON_OK) status = tn_tensor_copy_into(made, call->outputs[o]);
+    if (status == TENON_OK) status = tn_place_copy_into(made, call->outputs[o]);
     tenon_tensor_release(made);
     if (status != TENON_OK) status = tn_prefix(status, "%s: ", op->name);
   }

@@ -166,3 +166,48 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
   tn_release_aligned(memory);
   return status;
 }
+
+/* ---- layouts ---------------------------------------------------------------------------------------------------- */
+
+tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
+                              tenon_tensor_t **out_tensor) {
+  static char nothing;
+  TN_TRY(tenon_tensor_borrow(&nothing, dtype, ndim, shape, strides, NULL, NULL, out_tensor));
+  (*out_tensor)->data = NULL;
+  tn_tensor_place(*out_tensor, tn_backend_meta.device);
+  return TENON_OK;
+}
+
+static bool is_meta(const tenon_tensor_t *t) { return t->keys & TN_KEY(TN_BIT_META); }
+
+tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements, tenon_tensor_t **out_tensor) {
+  const tenon_tensor_t *t = tensor;
+  if (is_meta(t)) return tn_place_shape(t->dtype, t->ndim, t->shape, NULL, out_tensor);
+  if (is_on_cpu(t) && with_elements) return tenon_tensor_copy(t, out_tensor);
+  if (with_elements) return tenon_tensor_copy_to(t, t->device, out_tensor);
+  return tn_place_create(t->device, t->dtype, t->ndim, t->shape, out_tensor);
+}
+
+/* Elements of the host into a tensor of a device: what lies between its elements stays as it is. */
+static tenon_status_t scatter(const tenon_tensor_t *from, tenon_tensor_t *to) {
+  tenon_tensor_t view;
+  char *memory, *begin = NULL, *end = NULL;
+  tenon_status_t status = span_to_host(to, &view, &memory);
+  if (status == TENON_OK && tn_place_span(to, &begin, &end)) {
+    status = tn_tensor_copy_into(from, &view);
+    if (status == TENON_OK)
+      status = tn_place_copy(memory, (tenon_device_t){1, 0}, begin, to->device, (uint64_t)(end - begin));
+  }
+  tn_release_aligned(memory);
+  return status;
+}
+
+tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
+  tenon_tensor_t *host;
+  if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
+  if (is_meta(from) || is_meta(to)) return TENON_OK;
+  TN_TRY(tenon_tensor_copy_to(from, (tenon_device_t){1, 0}, &host));
+  tenon_status_t status = is_on_cpu(to) ? tn_tensor_copy_into(host, to) : scatter(host, to);
+  tenon_tensor_release(host);
+  return status;
+}

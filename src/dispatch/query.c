@@ -99,6 +99,7 @@ tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_d
   const tn_backend_t *backend = tn_backend_of(device);
   if (!backend)
     return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type, (int)device.id);
+  if (backend == &tn_backend_meta && !data) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
   TN_TRY(tenon_tensor_borrow(data, dtype, ndim, shape, strides, release, context, out_tensor));
   tn_tensor_place(*out_tensor, device);
   return TENON_OK;

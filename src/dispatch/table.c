@@ -17,8 +17,7 @@ static const tn_slot_t missing = {.run = tn_layer_missing, .rule = TN_RULE_MISSI
 static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
 static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT};
 static const tn_slot_t autograd_others = {.run = tn_layer_autograd_others, .rule = TN_RULE_DIRECT};
-static const tn_slot_t strided = {.run = tn_layer_strided, .rule = TN_RULE_LAYER};
-static const tn_slot_t detail = {.run = tn_layer_detail, .rule = TN_RULE_LAYER};
+static const tn_slot_t layout = {.run = tn_layer_layout, .rule = TN_RULE_LAYER};
 static const tn_slot_t meta = {.run = tn_layer_meta, .rule = TN_RULE_META};
 static const tn_slot_t through = {.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH};
 static const tn_slot_t use_row; /* stands in lists for: the row, whatever other backends have */
@@ -31,8 +30,8 @@ static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
 static const tn_slot_t *row_at_start(int bit) {
   switch (bit) {
   case TN_BIT_OTHERS: return &others;
-  case TN_BIT_STRIDED: return &strided;
-  case TN_BIT_DETAIL: return &detail;
+  case TN_BIT_STRIDED:
+  case TN_BIT_DETAIL: return &layout;
   case TN_BIT_BELOW_VIEW:
   case TN_BIT_BELOW_AUTOGRAD:
   case TN_BIT_ABOVE_AUTOGRAD:
@@ -296,7 +295,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
   TN_TRY(backend_slot(op, NULL, &any));
   uint64_t mask = tn_key_below(~(uint64_t)0, TN_BIT_TRACE + 1); /* above are no keys */
-  bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
+  bool only_views = op->is_view && !op->kernels;                /* others may add kernels for some backend */
   if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
   if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
   __atomic_store_n(&op->mask, op->mask | mask,
