@@ -27,13 +27,12 @@ static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
 static tenon_status_t run_gated(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   tn_thread_t *thread = tn_thread();
-  uint64_t keys = frame->keys & __atomic_load_n(&call->op->mask, __ATOMIC_RELAXED);
   for (;;) {
     const tn_slot_t *slot = frame->slot;
     pass(thread, slot, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const tn_slot_t *again = tn_table_slot(call->op, keys);
-    tenon_status_t status = again == slot ? slot->run(call) : TENON_OK;
+    const tn_slot_t *again = tn_slot_again(call);
+    tenon_status_t status = again == slot ? tn_layer_below(call) : TENON_OK;
     pass(thread, slot, (uint32_t)-1);
     if (again == slot) return status;
     frame->slot = again, call->context = again->context;
@@ -42,7 +41,7 @@ static tenon_status_t run_gated(tenon_call_t *call) {
 
 tenon_status_t tn_slot_run(tenon_call_t *call) {
   const tn_slot_t *slot = tn_frame_of(call)->slot;
-  return __builtin_expect(slot->gate, 0) ? run_gated(call) : slot->run(call);
+  return __builtin_expect(slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t

@@ -37,6 +37,10 @@ tenon_device_t tn_call_device(const tenon_call_t *call);
 tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs);
 /* Runs the slot that the frame has. */
 tenon_status_t tn_slot_run(tenon_call_t *call);
+/* The same of a slot that runs no unloadable code, or whose gate was passed.  A kernel that is reached past the layers of
+ * layouts (by fallthrough, from a fallback, with other arguments than the call began with) gets dense and plain tensors all
+ * the same. */
+tenon_status_t tn_layer_below(tenon_call_t *call);
 /* Passes a call on to the highest of these keys, or to what is below the one that runs now.  Thread state is not read again. */
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
 tenon_status_t tn_layer_chain(tenon_call_t *call); /* layers of users at one anchor: layers.c */
@@ -55,9 +59,8 @@ tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
 tenon_status_t tn_layer_layout(tenon_call_t *call);
 tenon_status_t tn_layer_prologue(tenon_call_t *call);
 tenon_status_t tn_layer_view(tenon_call_t *call);
-/* Runs the frame's slot.  A kernel that is reached past the layers of layouts (by fallthrough, from a fallback, with other
- * arguments than the call began with) gets dense and plain tensors all the same. */
-tenon_status_t tn_slot_run(tenon_call_t *call);
+/* The slot that the frame's keys lead to now. */
+const tn_slot_t *tn_slot_again(tenon_call_t *call);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

@@ -69,12 +69,21 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   return tn_slot_run(call);
 }
 
+const tn_slot_t *tn_slot_again(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  const tn_backend_t *found[2];
+  const tn_slot_t *slot = tn_table_slot(op, tn_frame_of(call)->keys & __atomic_load_n(&op->mask, __ATOMIC_RELAXED));
+  if (slot->run != tn_layer_others && slot->run != tn_layer_autograd_others) return slot;
+  backends_of(call, found);
+  return slot->run == tn_layer_others ? tn_table_others(op, found[0]) : tn_table_autograd(op, found[0]);
+}
+
 tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2];
   backends_of(call, found);
   frame->slot = tn_table_autograd(call->op, found[0]), call->context = frame->slot->context;
-  return frame->slot->run(call);
+  return tn_slot_run(call);
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------------------------- */
@@ -163,7 +172,7 @@ static uint64_t layouts_of(const tenon_call_t *call) {
   return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & op->mask;
 }
 
-tenon_status_t tn_slot_run(tenon_call_t *call) {
+tenon_status_t tn_layer_below(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_slot_t *slot = frame->slot;
   bool is_kernel = (slot->only || slot->by_dtype) && frame->keys < TN_KEY(TN_BIT_META + 1);

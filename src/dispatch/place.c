@@ -70,6 +70,13 @@ bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
+/* Memory is the host's affair: layers and modes of the thread do not see it, and what it includes does not lead it astray. */
+static tn_thread_calls_t without_layers(void) {
+  tn_thread_calls_t before = tn_thread()->calls;
+  tn_thread()->calls.include = tn_thread()->calls.exclude = 0;
+  return before;
+}
+
 static tenon_status_t find(const char *name, const tenon_op_t **out_op) {
   *out_op = tn_registry_find(name);
   return *out_op ? TENON_OK : tn_fail(TENON_INTERNAL, "the built-in operator %s is missing", name);
@@ -97,9 +104,11 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
   TN_TRY(find("core::allocate", &op));
   tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}}, {TENON_KIND_DEVICE, 0, {.device = device}}};
   tenon_tensor_t *memory = NULL;
-  TN_TRY(tn_call(op, attrs, NULL, &memory, 0, NULL));
-  tenon_status_t status =
-      tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, NULL, out_tensor);
+  tn_thread_calls_t calls = without_layers();
+  tenon_status_t status = tn_call(op, attrs, NULL, &memory, 0, NULL);
+  tn_thread()->calls = calls;
+  if (status != TENON_OK) return status;
+  status = tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, NULL, out_tensor);
   tenon_tensor_release(memory);
   if (status == TENON_OK) tn_tensor_place(*out_tensor, device);
   return status;
@@ -115,7 +124,10 @@ tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, t
   TN_TRY(tenon_tensor_view(&x, from, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[0]));
   TN_TRY(tenon_tensor_view(&y, to, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
   tn_tensor_place(&x, from_device), tn_tensor_place(&y, to_device);
-  return tenon_op_run(op, NULL, inputs, NULL);
+  tn_thread_calls_t calls = without_layers();
+  tenon_status_t status = tenon_op_run(op, NULL, inputs, NULL);
+  tn_thread()->calls = calls;
+  return status;
 }
 
 tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,

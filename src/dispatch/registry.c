@@ -129,8 +129,10 @@ static void free_library(tn_library_t *library) {
 
 static tenon_status_t link_kernels(tn_extension_t *e) {
   if (!e->first || !e->op) return TENON_OK;
-  e->last->next = e->op->kernels;
-  e->op->kernels = e->first;
+  tn_kernel_t **at = &e->op->kernels; /* by number: those of a library that could not go are no newer for that */
+  while (*at && (*at)->number > e->first->number) at = &(*at)->next;
+  e->last->next = *at;
+  *at = e->first;
   return tn_table_build(e->op);
 }
 

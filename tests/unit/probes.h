@@ -73,6 +73,23 @@ static inline void probe_refused(const char *op, const char *where, uint32_t fla
   CHECK(r == NULL);
 }
 
+static inline tenon_status_t probe_allocate(tenon_call_t *call) {
+  int64_t size = call->attrs[0].as.i;
+  void *data = malloc((size_t)size + 1);
+  return call->host->adopt(call, 0, 1, &size, data, free, data);
+}
+
+static inline tenon_status_t probe_copy(tenon_call_t *call) {
+  memcpy(call->inputs[1]->data, call->inputs[0]->data, (size_t)call->inputs[0]->shape[0]);
+  return TENON_OK;
+}
+
+/* What a device must have; its memory is the CPU's. */
+static inline void probe_memory(const char *backend, tenon_registration_t *out[2]) {
+  CHECK_STATUS(tenon_kernel_add("core::allocate", backend, probe_allocate, NULL, NULL, 0, &out[0]), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::copy", backend, probe_copy, NULL, NULL, 0, &out[1]), TENON_OK);
+}
+
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 /* One element on a backend, over memory that the caller keeps. */

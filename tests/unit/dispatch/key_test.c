@@ -256,26 +256,11 @@ static tenon_registration_t *add_look(const char *op, const char *where, int32_t
   return r;
 }
 
-/* Memory of npu and many_60, for stand-ins: the CPU's. */
-static tenon_status_t allocate(tenon_call_t *call) {
-  int64_t size = call->attrs[0].as.i;
-  void *data = malloc((size_t)size + 1);
-  return call->host->adopt(call, 0, 1, &size, data, free, data);
-}
-
-static tenon_status_t copy(tenon_call_t *call) {
-  memcpy(call->inputs[1]->data, call->inputs[0]->data, (size_t)call->inputs[0]->shape[0]);
-  return TENON_OK;
-}
-
 static const char *const places[] = {"cpu", "npu", "many_60", "meta"};
 static int32_t types[] = {1, 12, 12, 0};
 
 static void add_memory(tenon_registration_t *r[4]) {
-  for (int i = 0; i < 2; i++) {
-    CHECK_STATUS(tenon_kernel_add("core::allocate", places[i + 1], allocate, NULL, NULL, 0, &r[2 * i]), TENON_OK);
-    CHECK_STATUS(tenon_kernel_add("core::copy", places[i + 1], copy, NULL, NULL, 0, &r[2 * i + 1]), TENON_OK);
-  }
+  for (int i = 0; i < 2; i++) probe_memory(places[i + 1], &r[2 * i]);
 }
 
 static void undo_all(tenon_registration_t **r, int count) {
