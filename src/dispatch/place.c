@@ -82,11 +82,10 @@ static tenon_status_t find(const char *name, const tenon_op_t **out_op) {
   return *out_op ? TENON_OK : tn_fail(TENON_INTERNAL, "the built-in operator %s is missing", name);
 }
 
-/* A shape: no memory is there. */
-static tenon_status_t create_meta(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                                  tenon_tensor_t **out_tensor) {
+tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
+                              tenon_tensor_t **out_tensor) {
   static char nothing[1];
-  TN_TRY(tenon_tensor_borrow(nothing, dtype, ndim, shape, NULL, NULL, NULL, out_tensor));
+  TN_TRY(tenon_tensor_borrow(nothing, dtype, ndim, shape, strides, NULL, NULL, out_tensor));
   (*out_tensor)->data = NULL;
   tn_tensor_place(*out_tensor, tn_backend_meta.device);
   return TENON_OK;
@@ -98,7 +97,7 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
   uint64_t size;
   int64_t count = tn_shape_count(ndim, shape);
   if (device.type == 1) return tenon_tensor_create(dtype, ndim, shape, out_tensor);
-  if (device.type == 0) return create_meta(dtype, ndim, shape, out_tensor);
+  if (device.type == 0) return tn_place_shape(dtype, ndim, shape, NULL, out_tensor);
   if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX || tn_dtype_is(dtype, TENON_STRING))
     return tn_fail(TENON_INVALID, "a tensor of %s cannot be made on a device", tn_dtype_name(dtype));
   TN_TRY(find("core::allocate", &op));
@@ -180,15 +179,6 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------------------------- */
-
-tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
-                              tenon_tensor_t **out_tensor) {
-  static char nothing;
-  TN_TRY(tenon_tensor_borrow(&nothing, dtype, ndim, shape, strides, NULL, NULL, out_tensor));
-  (*out_tensor)->data = NULL;
-  tn_tensor_place(*out_tensor, tn_backend_meta.device);
-  return TENON_OK;
-}
 
 static bool is_meta(const tenon_tensor_t *t) { return t->keys & TN_KEY(TN_BIT_META); }
 

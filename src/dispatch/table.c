@@ -60,7 +60,8 @@ static const tn_slot_t *row_of(const tn_backend_t *backend) {
 /* Of a backend for which the operator has nothing of its own. */
 static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_slot_t *row = row_of(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
-  if (!composite || row == &missing) return composite ? composite : row;
+  if (!composite) return row;
+  if (row->rule != TN_RULE_FALLBACK) return composite;
   bool prefers = __atomic_load_n(&backend->prefers_fallback, __ATOMIC_RELAXED);
   return prefers || composite->rule == TN_RULE_VIEW ? row : composite;
 }

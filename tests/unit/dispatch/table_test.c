@@ -55,7 +55,7 @@ static answer_t for_backend(const world_t *w, const char *backend) {
   if ((e = newest(w, COMPOSITE, NULL))) return kernel_answer(e, "composite");
   if (fallback) return (answer_t){"fallback", fallback, false};
   if (w->is_view) return (answer_t){"view", NULL, false};
-  return (answer_t){"missing", NULL, false};
+  return (answer_t){strcmp(backend, "meta") ? "missing" : "infer", NULL, false}; /* these operators know shapes */
 }
 
 static answer_t for_gradients(const world_t *w, const char *backend) {
@@ -106,7 +106,7 @@ typedef struct bench_t { /* an input and a result on each backend, made once */
   tenon_tensor_t *x, *y;
 } bench_t;
 
-/* What a call writes: down from one key to the next, as long as nobody answers.  On meta a view writes nothing. */
+/* What a call writes: down from one key to the next, as long as nobody answers.  On meta there is no data to view. */
 static double walk(const world_t *w, const char *backend, bool with_gradients, tenon_status_t *out_status) {
   *out_status = TENON_OK;
   for (int step = with_gradients ? 0 : 1; step < 3; step++) {
@@ -114,6 +114,7 @@ static double walk(const world_t *w, const char *backend, bool with_gradients, t
     answer_t a = step == 0 ? for_gradients(w, backend) : for_backend(w, step == 1 ? backend : "cpu");
     if (strcmp(a.rule, "fallthrough") == 0) continue;
     if (strcmp(a.rule, "view") == 0) return strcmp(backend, "meta") ? PROBE_VIEWED : PROBE_NOTHING;
+    if (strcmp(a.rule, "infer") == 0) return PROBE_NOTHING;
     if (strcmp(a.rule, "missing") == 0) break;
     return a.from->id;
   }
