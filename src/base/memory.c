@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 static atomic_llong countdown; /* allocations until failure; 0: off */
 static atomic_llong made;
 static atomic_bool armed, stays;
@@ -66,6 +68,62 @@ void tn_release_aligned(void *pointer) {
   void *block;
   memcpy(&block, (char *)pointer - sizeof(void *), sizeof block);
   free(block);
+}
+
+/* ---- blocks that threads keep ----------------------------------------------------------------------------------- */
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__ /* a use after tn_block_put, or behind the end, is found as if the block were gone */
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(pointer, size) ((void)0)
+#define ASAN_UNPOISON_MEMORY_REGION(pointer, size) ((void)0)
+#endif
+
+static inline size_t kind_of(size_t size) { return (size - 1) / TN_ALIGNMENT; } /* of a size of 0: none */
+static inline size_t room_of(size_t kind) { return (kind + 1) * TN_ALIGNMENT; }
+
+void *tn_block_get(size_t size) {
+  tn_thread_t *thread = tn_thread_block;
+  size_t kind = kind_of(size);
+  if (kind >= TN_KEPT_KINDS) return tn_allocate_aligned(size);
+  bool is_watched = atomic_load_explicit(&armed, memory_order_relaxed) ||
+                    atomic_load_explicit(&limited, memory_order_relaxed); /* then each block counts */
+  if (!thread || !thread->kept[kind].count || is_watched) {
+    char *fresh = tn_allocate_aligned(room_of(kind));
+    if (fresh) ASAN_POISON_MEMORY_REGION(fresh + size, room_of(kind) - size);
+    return fresh;
+  }
+  tn_kept_t *kept = &thread->kept[kind];
+  void *block = kept->blocks[--kept->count];
+  ASAN_UNPOISON_MEMORY_REGION(block, size);
+  return block;
+}
+
+void tn_block_put(void *block, size_t size) {
+  tn_thread_t *thread = tn_thread_block; /* none is made for this: nothing would free it after a shutdown */
+  size_t kind = kind_of(size);
+  if (!block) return;
+  if (kind < TN_KEPT_KINDS && thread && thread->kept[kind].count < thread->most_kept) {
+    ASAN_POISON_MEMORY_REGION(block, room_of(kind));
+    thread->kept[kind].blocks[thread->kept[kind].count++] = block;
+    return;
+  }
+  if (kind < TN_KEPT_KINDS) ASAN_UNPOISON_MEMORY_REGION(block, room_of(kind));
+  tn_release_aligned(block);
+}
+
+void tn_kept_clear(tn_thread_t *thread) {
+  for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)
+    while (thread->kept[kind].count) {
+      void *block = thread->kept[kind].blocks[--thread->kept[kind].count];
+      ASAN_UNPOISON_MEMORY_REGION(block, room_of(kind));
+      tn_release_aligned(block);
+    }
 }
 
 char *tn_copy_text(const char *text, size_t size) {

@@ -14,6 +14,12 @@ typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to thr
 
 enum { TN_GATES = 32 };
 
+enum { TN_KEPT_KINDS = 16, TN_KEPT_MOST = 7 };
+typedef struct tn_kept_t { /* free blocks of one size: of kind k 64 * (k + 1) bytes, see memory.c */
+  uint64_t count;
+  void *blocks[TN_KEPT_MOST];
+} tn_kept_t;
+
 typedef struct tn_thread_t {
   tn_thread_calls_t calls;
   int32_t depth;            /* of calls that are traced */
@@ -28,11 +34,14 @@ typedef struct tn_thread_t {
   struct tn_scratch_block_t *scratch; /* the current one */
   char *error;                        /* message of the last failure, or NULL: short_error */
   char short_error[256];
+  uint64_t most_kept; /* blocks of one size; 0: this thread keeps none */
+  tn_kept_t kept[TN_KEPT_KINDS];
 } tn_thread_t;
 
 extern _Thread_local tn_thread_t *tn_thread_block __attribute__((tls_model("initial-exec")));
 tn_thread_t *tn_thread_make(void); /* never NULL: without memory all such threads share one block */
 static inline tn_thread_t *tn_thread(void) { return tn_thread_block ? tn_thread_block : tn_thread_make(); }
+void tn_kept_clear(tn_thread_t *thread); /* frees the blocks that it keeps */
 void tn_thread_drop(void); /* frees the calling thread's block (at shutdown; other threads free theirs when they end) */
 
 /* Calls of all threads that are behind a gate.  Threads that ended count no more. */

@@ -79,38 +79,51 @@ void tn_tensor_mark(tenon_tensor_t *tensor) {
 
 /* ---- storage ---------------------------------------------------------------------------------------------------- */
 
+static void release_own(void *context) { (void)context; } /* of storages whose data lie behind them */
+
+_Static_assert(sizeof(tn_storage_t) <= TN_ALIGNMENT, "data lie a line behind their storage");
+
+static inline size_t room_of(uint64_t size, bool is_own) { /* at least a byte: no two tensors begin at one address */
+  return !is_own ? TN_ALIGNMENT : TN_ALIGNMENT + (size ? (size_t)size : 1);
+}
+
 tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
                                  tn_storage_t **out_storage) {
-  tn_storage_t *storage = tn_allocate(sizeof *storage);
-  if (!storage) return tn_no_memory("a tensor", sizeof *storage);
-  bool own = !data && !release;
-  if (own && (size > SIZE_MAX / 2 || !(data = tn_allocate_aligned(size)))) {
-    tn_release_memory(storage);
-    return tn_no_memory("a tensor", (size_t)size);
-  }
-  *storage = (tn_storage_t){1, data, size, 0, own ? tn_release_aligned : release, own ? data : context, false};
+  bool is_own = !data && !release;
+  tn_storage_t *storage = size > SIZE_MAX / 2 && is_own ? NULL : tn_block_get(room_of(size, is_own));
+  if (!storage) return tn_no_memory("a tensor", is_own ? (size_t)size : sizeof *storage);
+  if (is_own) data = (char *)storage + TN_ALIGNMENT, release = release_own;
+  *storage = (tn_storage_t){1, data, size, 0, release, context, false};
   *out_storage = storage;
   return TENON_OK;
+}
+
+/* Gives a reference up; true: it was the last one.  Who holds the only one is alone with it, and needs no locked
+ * instruction: others get references from somebody who holds one. */
+static inline bool is_last(int64_t *references) {
+  return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
 void tn_storage_retain(tn_storage_t *storage) { __atomic_fetch_add(&storage->references, 1, __ATOMIC_RELAXED); }
 
 void tn_storage_release(tn_storage_t *storage) {
-  if (!storage || __atomic_fetch_sub(&storage->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  if (!storage || !is_last(&storage->references)) return;
   tenon_string_t *strings = storage->data;
   for (int64_t i = 0; i < storage->string_count; i++) tn_release_memory((void *)(uintptr_t)strings[i].data);
-  if (storage->release) storage->release(storage->context);
-  tn_release_memory(storage);
+  bool is_own = storage->release == release_own;
+  if (storage->release && !is_own) storage->release(storage->context);
+  tn_block_put(storage, room_of(storage->size, is_own));
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
+static inline size_t header_size(int32_t ndim) { return sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t); }
+
 static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, tn_tensor_t **out) {
   if (ndim < 0 || ndim > TENON_RANK_MAX)
     return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
-  size_t size = sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t);
-  tn_tensor_t *tensor = tn_allocate(size);
-  if (!tensor) return tn_no_memory("a tensor", size);
+  tn_tensor_t *tensor = tn_block_get(header_size(ndim));
+  if (!tensor) return tn_no_memory("a tensor", header_size(ndim));
   *tensor =
       (tn_tensor_t){{data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, ndim};
   tensor->view.shape = tensor->room, tensor->view.strides = tensor->room + ndim;
@@ -118,17 +131,24 @@ static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtyp
   return TENON_OK;
 }
 
-tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
-                              const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
+/* Takes the caller's reference to the storage over, also when it fails. */
+static tenon_status_t over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                           const int64_t *strides, tenon_tensor_t **out_tensor) {
   tn_tensor_t *tensor;
-  TN_TRY(make(storage, data, dtype, ndim, &tensor));
-  if (ndim) memcpy(tensor->view.shape, shape, (size_t)ndim * sizeof *shape);
-  if (strides && ndim) memcpy(tensor->view.strides, strides, (size_t)ndim * sizeof *strides);
+  tenon_status_t status = make(storage, data, dtype, ndim, &tensor);
+  if (status != TENON_OK) return tn_storage_release(storage), status;
+  for (int32_t i = 0; i < ndim; i++) tensor->view.shape[i] = shape[i];
+  for (int32_t i = 0; i < ndim && strides; i++) tensor->view.strides[i] = strides[i];
   if (!strides) tn_strides_dense(ndim, shape, tensor->view.strides);
-  tn_tensor_mark(&tensor->view);
-  tn_storage_retain(storage);
+  else tn_tensor_mark(&tensor->view);
   *out_tensor = &tensor->view;
   return TENON_OK;
+}
+
+tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
+                              const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
+  tn_storage_retain(storage);
+  return over(storage, data, dtype, ndim, shape, strides, out_tensor);
 }
 
 tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor) {
@@ -186,9 +206,7 @@ tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int6
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
   TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
   if (tn_dtype_is(dtype, TENON_STRING)) memset(storage->data, 0, (size_t)size), storage->string_count = count;
-  tenon_status_t status = tn_tensor_over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
-  tn_storage_release(storage);
-  return status;
+  return over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
 }
 
 tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
@@ -248,11 +266,11 @@ void tenon_tensor_retain(tenon_tensor_t *tensor) {
 void tenon_tensor_release(tenon_tensor_t *tensor) {
   if (!tensor || !tn_tensor_is_owned(tensor)) return;
   tn_tensor_t *owned = (tn_tensor_t *)tensor;
-  if (__atomic_fetch_sub(&owned->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  if (!is_last(&owned->references)) return;
   if (tn_dtype_is(tensor->dtype, TENON_LIST))
     for (int64_t i = 0; i < tensor->shape[0]; i++) tenon_tensor_release(tenon_item(tensor, i));
   tn_storage_release(owned->storage);
-  tn_release_memory(owned);
+  tn_block_put(owned, header_size(owned->room_ndim));
 }
 
 tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size) {

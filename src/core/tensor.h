@@ -18,7 +18,7 @@ typedef struct tn_storage_t {
   void *data;
   uint64_t size;         /* bytes */
   int64_t string_count;  /* string tensors: elements, whose texts are owned too */
-  tenon_free_fn release; /* NULL: data is the storage's own */
+  tenon_free_fn release; /* NULL: the memory is the caller's */
   void *context;
   bool is_file; /* mapped from a file, never written to */
 } tn_storage_t;
@@ -49,7 +49,7 @@ tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t
 tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
                                  const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);
 static inline bool tn_tensor_is_owned(const tenon_tensor_t *tensor) { return (tensor->keys & TN_TENSOR_OWNED) != 0; }
-/* Memory that tensors share; release NULL and data NULL: allocates `size` bytes. */
+/* Memory that tensors share; release NULL and data NULL: `size` bytes that lie behind it. */
 tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
                                  tn_storage_t **out_storage);
 void tn_storage_retain(tn_storage_t *storage);

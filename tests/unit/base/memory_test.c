@@ -45,6 +45,68 @@ TEST("aligned blocks are aligned and as large as asked") {
   }
 }
 
+TEST("a block that was put back is the next one of its size, up to seven of them") {
+  enum { MANY = 20 };
+  char *blocks[MANY], *again[MANY];
+  tn_thread_drop();
+  (void)tn_error(); /* makes the thread's block, which keeps them */
+  for (size_t size = 1; size <= 1024; size += 341) {
+    int found = 0;
+    for (int i = 0; i < MANY; i++) {
+      blocks[i] = tn_block_get(size);
+      CHECK(blocks[i] && (uintptr_t)blocks[i] % TN_ALIGNMENT == 0);
+      memset(blocks[i], i, size);
+    }
+    for (int i = 0; i < MANY; i++) tn_block_put(blocks[i], size);
+    for (int i = 0; i < 7; i++) {
+      again[i] = tn_block_get(size);
+      for (int k = 0; k < 7; k++) found += again[i] == blocks[k];
+    }
+    CHECK(found == 7);
+    for (int i = 0; i < 7; i++) tn_block_put(again[i], size);
+  }
+  tn_block_put(NULL, 8);
+  char *large = tn_block_get(1 << 20), *none = tn_block_get(0);
+  CHECK(large && none && (uintptr_t)large % TN_ALIGNMENT == 0 && tn_block_get(SIZE_MAX) == NULL);
+  memset(large, 1, 1 << 20);
+  tn_block_put(large, 1 << 20), tn_block_put(none, 0);
+}
+
+TEST("blocks count as allocations while tests make these fail, kept ones too") {
+  tn_block_put(tn_block_get(64), 64);
+  tn_memory_fail_after(2, false);
+  void *first = tn_block_get(64), *second = tn_block_get(64);
+  CHECK(first && !second && tn_memory_count() == 2);
+  tn_memory_fail_after(0, false);
+  tn_memory_limit(100);
+  CHECK(tn_block_get(128) == NULL);
+  tn_memory_limit(0);
+  tn_block_put(first, 64);
+}
+
+static void swap_blocks(void *pointer) { /* puts blocks of another thread back, and leaves some of its own to it */
+  char **blocks = pointer;
+  for (int i = 0; i < 10; i++) {
+    tn_block_put(blocks[i], 200);
+    memset(blocks[i] = tn_block_get(200), i, 200);
+  }
+  (void)tn_error();
+  for (int i = 0; i < 10; i++) tn_block_put(tn_block_get(100), 100);
+}
+
+TEST("blocks may be put back on another thread, and go with it") {
+  char *blocks[2][10];
+  tn_spawned_t threads[2];
+  for (int t = 0; t < 2; t++) {
+    for (int i = 0; i < 10; i++) blocks[t][i] = tn_block_get(200);
+    CHECK(tn_spawn(&threads[t], swap_blocks, blocks[t]));
+  }
+  for (int t = 0; t < 2; t++) {
+    tn_join(&threads[t]);
+    for (int i = 0; i < 10; i++) CHECK(blocks[t][i][199] == i), tn_block_put(blocks[t][i], 200);
+  }
+}
+
 TEST("arithmetic on sizes reports overflow") {
   int64_t r = 0;
   CHECK(tn_mul(1 << 20, 1 << 20, &r) && r == (int64_t)1 << 40);

@@ -280,4 +280,18 @@ TEST("what has no memory of its own to keep cannot leave by DLPack") {
   tenon_tensor_release(s), tenon_tensor_release(list), tenon_tensor_release(t);
 }
 
+TEST("memory of a tensor lives as long as views of it, which share nothing else") {
+  tenon_tensor_t *x = tensor_of("f32[2,2] 1 2 3 4"), *view = NULL, *next = NULL;
+  int64_t shape[1] = {2};
+  CHECK_STATUS(tn_tensor_view_of(x, x->dtype, 8, 1, shape, NULL, &view), TENON_OK);
+  tenon_tensor_release(x);
+  next = tensor_of("f32[2,2] 5 6 7 8"); /* may be where x was, but not where its elements are */
+  CHECK_TENSOR(view, "f32[2] 3 4");
+  CHECK_TENSOR(next, "f32[2,2] 5 6 7 8");
+  tenon_tensor_retain(view);
+  tenon_tensor_release(view);
+  CHECK_TENSOR(view, "f32[2] 3 4");
+  tenon_tensor_release(view), tenon_tensor_release(next);
+}
+
 TEST("nothing is left behind") { tn_thread_drop(); }
