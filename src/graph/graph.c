@@ -330,7 +330,7 @@ static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_
     if (tenon_is_known(dim)) continue;
     tn_text_t text = {0};
     tn_extents_print(graph->extents, dim, &text);
-    axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
+    if (!text.failed) axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
     tn_text_clear(&text);
     if (!axes[d].name) return tn_no_memory("a graph", 0);
   }
