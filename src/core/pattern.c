@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/lexer.h"
+#include "core/match.h"
 
 enum { NAMES_MAX = 64 };
 
@@ -187,8 +188,8 @@ static tenon_status_t check_bound(const parser_t *p) {
   return TENON_OK;
 }
 
-tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema, tn_arena_t *arena,
-                                 tn_patterns_t *out_patterns) {
+static tenon_status_t parse(const char *text, bool is_sharding, const tn_schema_t *schema, tn_arena_t *arena,
+                            tn_patterns_t *out_patterns) {
   parser_t p;
   uint32_t total = schema->input_count + schema->output_count;
   *out_patterns = (tn_patterns_t){0};
@@ -196,7 +197,7 @@ tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_sc
   if (!patterns) return tn_no_memory("shapes", total * sizeof *patterns);
   for (uint32_t i = 0; i < total; i++) patterns[i].same_as = -1;
   out_patterns->inputs = patterns, out_patterns->outputs = patterns + schema->input_count;
-  if (!text) return TENON_OK;
+  if (!text) return is_sharding ? TENON_OK : tn_matcher_create(out_patterns, schema, arena, &out_patterns->matcher);
   char *copy = tn_arena_text(arena, text, strlen(text));
   if (!copy) return tn_no_memory("shapes", strlen(text));
   p.schema = schema, p.arena = arena, p.is_sharding = is_sharding, p.has_leading = false, p.leading_at = NULL;
@@ -212,7 +213,14 @@ tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_sc
   for (uint32_t i = 0; i < p.name_count; i++) names[i] = p.names[i], attrs[i] = p.attrs[i];
   out_patterns->text = copy, out_patterns->name_count = p.name_count;
   out_patterns->names = names, out_patterns->name_attrs = attrs;
-  return TENON_OK;
+  return is_sharding ? TENON_OK : tn_matcher_create(out_patterns, schema, arena, &out_patterns->matcher);
+}
+
+tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema, tn_arena_t *arena,
+                                 tn_patterns_t *out_patterns) {
+  tenon_status_t status = parse(text, is_sharding, schema, arena, out_patterns);
+  if (status == TENON_MEMORY) out_patterns->text = text; /* if there is one, only memory is missing */
+  return status;
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ typedef struct tn_patterns_t {
   const char *const *names;
   const int32_t *name_attrs; /* for each name: the int or dim attribute of that name, or -1 */
   const tn_pattern_t *inputs, *outputs;
+  const struct tn_matcher_t *matcher; /* of SHAPES; NULL: they do not say all */
 } tn_patterns_t;
 
 /* With `is_sharding`, results may have names that inputs lack, and "=" and "..." are refused. */

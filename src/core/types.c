@@ -12,7 +12,7 @@
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 
-enum { VARIABLES_MAX = 32, ARGUMENTS_MAX = 128 };
+enum { VARIABLES_MAX = TN_TYPE_VARIABLES, ARGUMENTS_MAX = 128 };
 enum { UNSTATED, WAITING, ASKED, KNOWN };
 
 typedef struct draft_t { /* of an input or a result */
@@ -203,6 +203,11 @@ static tenon_status_t check_bound(const parser_t *p) {
   return TENON_OK;
 }
 
+/* One of a set: that of most tensors, if it is there. */
+static tenon_dtype_t likely(uint64_t set) {
+  return tn_dtype_at(set >> TN_DTYPE_F32 & 1 ? TN_DTYPE_F32 : __builtin_ctzll(set));
+}
+
 tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, tn_types_t *out_types) {
   parser_t p;
   uint32_t count = schema->input_count + schema->output_count;
@@ -231,8 +236,12 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   const char **names = tn_arena_array(arena, p.variable_count, sizeof *names);
   if (!sets || !names) return tn_no_memory("types", p.variable_count * sizeof *sets);
   for (uint32_t i = 0; i < p.variable_count; i++) sets[i] = p.sets[i], names[i] = p.names[i];
+  uint32_t bound = 0;
   for (uint32_t i = 0; i < count; i++) {
     sources[i] = p.drafts[i].type;
+    sources[i].binds = sources[i].kind == TN_TYPE_VARIABLE && !(bound >> sources[i].index & 1);
+    if (sources[i].binds) bound |= 1u << sources[i].index;
+    if (sources[i].kind == TN_TYPE_VARIABLE) sources[i].fixed = likely(p.sets[sources[i].index]);
     sources[i].is_list =
         (i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count])->kind ==
         TENON_KIND_TENSORS;
@@ -316,15 +325,11 @@ static inline bool admit(const tn_types_t *types, const tn_type_source_t *source
   if (source->kind == TN_TYPE_VARIABLE) {
     int32_t v = source->index;
     if (bound->seen >> v & 1) return tn_dtype_same(bound->dtypes[v], dtype);
-    int index = tn_dtype_index(dtype);
-    if (index < 0 || !(types->sets[v] >> index & 1)) return false;
+    if (!tn_types_admit(types, source, attrs, dtype)) return false;
     bound->seen |= 1u << v, bound->dtypes[v] = dtype;
     return true;
   }
-  if (source->kind == TN_TYPE_FIXED) return tn_dtype_same(source->fixed, dtype);
-  if (source->kind == TN_TYPE_OPEN) return tn_dtype_index(dtype) >= 0;
-  return attrs[source->index].kind == TENON_KIND_NONE ? tn_dtype_index(dtype) >= 0
-                                                      : tn_dtype_same(attrs[source->index].as.dtype, dtype);
+  return tn_types_admit(types, source, attrs, dtype);
 }
 
 static tenon_status_t admit_list(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,

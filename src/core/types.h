@@ -12,16 +12,19 @@ enum {
   TN_TYPE_OPEN
 }; /* OPEN: infer states a result's; an input has any */
 
+enum { TN_TYPE_VARIABLES = 32 }; /* at most */
+
 typedef struct tn_type_source_t {
   uint8_t kind;
   bool is_list;        /* of an argument that is a list: of its items */
+  bool binds;          /* of the first input with its variable */
   int32_t index;       /* of the variable or the attribute */
-  tenon_dtype_t fixed; /* FIXED */
+  tenon_dtype_t fixed; /* FIXED; VARIABLE: one of the set, to try first */
 } tn_type_source_t;
 
 typedef struct tn_types_t {
   const char *text;
-  uint32_t variable_count;  /* at most 32; variable 0 is the one that kernels may be restricted to */
+  uint32_t variable_count;  /* variable 0 is the one that kernels may be restricted to */
   const uint64_t *sets;     /* allowed dtypes of each variable, bits by tn_dtype_index */
   const char *const *names; /* how to call each variable in a message: its name, or its first input's */
   const tn_type_source_t *inputs, *outputs;
@@ -37,6 +40,20 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
  * found. */
 tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
                               tenon_meta_t *const *inputs, tenon_meta_t *const *outputs);
+/* Is the dtype in the set of a variable? */
+static inline bool tn_types_draw(const tn_types_t *types, int32_t variable, tenon_dtype_t dtype) {
+  int index = tn_dtype_index(dtype);
+  return index >= 0 && types->sets[variable] >> index & 1;
+}
+/* May an input with this source have the dtype, whatever others have? */
+static inline bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source, const tenon_value_t *attrs,
+                                  tenon_dtype_t dtype) {
+  if (source->kind == TN_TYPE_VARIABLE) return tn_types_draw(types, source->index, dtype);
+  if (source->kind == TN_TYPE_FIXED) return tn_dtype_same(source->fixed, dtype);
+  if (source->kind == TN_TYPE_ATTR && attrs[source->index].kind != TENON_KIND_NONE)
+    return tn_dtype_same(attrs[source->index].as.dtype, dtype);
+  return tn_dtype_index(dtype) >= 0;
+}
 /* Fills in dtypes of inputs (and items of lists) that are not known (no bits), from inputs of the same variable, a fixed
  * dtype or an attribute; false: some stay unknown. */
 bool tn_types_fill(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,

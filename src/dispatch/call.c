@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "core/match.h"
 #include "core/value.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
@@ -344,6 +345,54 @@ static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *a
   return status;
 }
 
+/* ---- plain calls ------------------------------------------------------------------------------------------------ */
+
+/* Operators whose results follow from types and shapes of single tensors: tn_match does for them what metas and
+ * tn_infer do, unless something is to be refused. */
+static inline bool is_plain(const tenon_op_t *op, const void *state) {
+  const tn_matcher_t *matcher = op->shapes.matcher;
+  return matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer &&
+         (!op->create || state);
+}
+
+/* What call_inferred does, without metas.  False: not such a call, or one to refuse; nothing has happened then. */
+static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
+                       tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random,
+                       tenon_status_t *out_status) {
+  uint64_t to_make = 0, made = 0;
+  tn_match_t match;
+  const tn_matcher_t *matcher = op->shapes.matcher;
+  match.may_create = true;
+  if (!is_plain(op, state) || !tn_match(matcher, &op->types, attrs, inputs, outputs, &match)) return false;
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
+  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED)) return false; /* results may keep its layout, or belong on its device */
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
+    if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
+  }
+  tenon_status_t status = TENON_OK;
+  bool fits = true;
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK && fits; o++) {
+    int32_t ndim;
+    if (!(to_make >> o & 1)) continue;
+    const int64_t *shape = tn_match_shape(&match, matcher, o, inputs, &ndim);
+    uint32_t id = tn_match_dtype(&match, &op->types, attrs, o);
+    fits = shape && id;
+    if (fits) status = tenon_tensor_create(tenon_dtype(id), ndim, shape, &outputs[o]);
+    if (fits && status == TENON_OK) made |= (uint64_t)1 << o;
+  }
+  if (status == TENON_OK && fits) {
+    tn_frame_t frame;
+    status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
+    tn_frame_close(&frame);
+  }
+  for (uint32_t o = 0; o < op->output_count && (status != TENON_OK || !fits); o++)
+    if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+  *out_status = status;
+  return fits;
+}
+
 static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted, bool may_create,
                             const tenon_random_t *random) {
@@ -351,8 +400,9 @@ static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, vo
     if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
     attrs = op->defaults;
   }
-  tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = TENON_OK;
+  if (may_create && call_plain(op, attrs, state, inputs, outputs, wanted, random, &status)) return status;
+  tn_scratch_mark_t mark = tn_scratch_mark();
   if (op->create && !state) status = tn_state_get(op, attrs, &state);
   if (status == TENON_OK) status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
   tn_scratch_reset(mark);
@@ -371,6 +421,11 @@ tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, t
 
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs) {
+  tn_match_t match;
+  match.may_create = false;
+  if ((attrs || !op->schema.needs_attrs) && is_plain(op, NULL) &&
+      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, &match))
+    return run(op, attrs, inputs, outputs, NULL);
   return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
 }
 

@@ -1,6 +1,7 @@
 /* The entries of tenon.h for calls: what is made, what is given, what is refused and how that reads, inputs that are
  * written to, and calls that do not allocate. */
 #include "base/memory.h"
+#include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"
@@ -354,6 +355,47 @@ TEST("runs of kernels, loops and rows do not allocate") {
   CHECK(allocations_of_runs("contract::product", TEXTS("f32[2] 1 2", "f32[1] 2"), tensor_of("f32[2] 0 0"), 3) == 0);
   CHECK(allocations_of_runs("contract::affine", TEXTS("f16[2] 1 2", NULL, "f16[] 1"), tensor_of("f16[2] 0 0"), 3) == 0);
   CHECK(allocations_of_runs("contract::softmax", TEXTS("f16[2] 1 1"), tensor_of("f16[2] 0 0"), 3) == 0);
+}
+
+TEST("results that were released are the memory of the next ones, in each thread") {
+  start();
+  const tenon_op_t *op = op_of("contract::four");
+  tenon_tensor_t *x = tensor_of("i32[2,1,3] 1 2 3 4 5 6"), *inputs[] = {x, x, x, x}, *out = NULL;
+  void *seen[2] = {NULL};
+  for (int i = 0; i < 10; i++) {
+    CHECK_STATUS(tenon_op_call(op, NULL, inputs, &out, 0), TENON_OK);
+    CHECK_TENSOR(out, "i32[2,1,3] -4 -8 -12 -16 -20 -24");
+    if (i > 0) CHECK(out == seen[0] && out->data == seen[1]);
+    seen[0] = out, seen[1] = out->data;
+    tenon_tensor_release(out), out = NULL;
+  }
+  tenon_tensor_release(x);
+}
+
+static void call_and_hand_over(void *pointer) {
+  tenon_tensor_t **out = pointer;
+  tenon_tensor_t *x = tensor_of("i32[3] 1 2 3"), *inputs[] = {x, x, x, x}, *own = NULL;
+  tenon_tensor_release(*out), *out = NULL; /* of the thread that made it */
+  for (int i = 0; i < 200; i++) {
+    CHECK(tenon_op_call(op_of("contract::four"), NULL, inputs, i ? &own : out, 0) == TENON_OK);
+    tenon_tensor_release(own), own = NULL;
+  }
+  tenon_tensor_release(x);
+}
+
+TEST("results may be released by another thread than the one that made them") {
+  start();
+  enum { THREADS = 4 };
+  tenon_tensor_t *out[THREADS] = {NULL};
+  tn_spawned_t threads[THREADS];
+  for (int t = 0; t < THREADS; t++)
+    CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f32[2] 2 4"), &out[t]), TENON_OK);
+  for (int t = 0; t < THREADS; t++) CHECK(tn_spawn(&threads[t], call_and_hand_over, &out[t]));
+  for (int t = 0; t < THREADS; t++) {
+    tn_join(&threads[t]);
+    CHECK_TENSOR(out[t], "i32[3] -4 -8 -12");
+    tenon_tensor_release(out[t]);
+  }
 }
 
 TEST("many calls in a row take no more scratch memory than one") {

@@ -1,0 +1,158 @@
+/* Matching a call's tensors with TYPES and SHAPES when nothing is left to find out: no lists, every extent a number, and no
+ * message.  What is in doubt does not match, and is left to tn_types_apply and tn_patterns_apply.  SHAPES are compiled for it
+ * when a library is loaded. */
+#ifndef TN_CORE_MATCH_H
+#define TN_CORE_MATCH_H
+
+#include "core/tensor.h"
+#include "core/types.h"
+
+struct tn_patterns_t;
+
+enum { TN_SLOTS = 128 };
+
+typedef struct tn_match_rule_t { /* of an input or a result */
+  const uint8_t *slots;          /* of each extent after "...": where the match has it */
+  int32_t count;                 /* of them; -1: an input without a rule */
+  int32_t same_as;               /* see tn_pattern_t */
+  uint8_t first;                 /* with `binds`: the slot of its first extent; the others follow */
+  bool binds;                    /* an input: some extent is the first of its name, or any */
+  bool compares;                 /* some extent is not */
+  bool has_leading, is_optional;
+} tn_match_rule_t;
+
+typedef struct tn_match_preset_t { /* a slot of a number or an attribute */
+  uint8_t slot;
+  int32_t attr; /* -1: the number */
+  int64_t number;
+} tn_match_preset_t;
+
+typedef struct tn_matcher_t {
+  uint64_t traits; /* which of TENON_POINTWISE and TENON_RANDOM the operator must have for this to tell all */
+  uint32_t input_count, output_count, preset_count;
+  const tn_match_rule_t *inputs, *outputs;
+  const tn_match_preset_t *presets;
+} tn_matcher_t;
+
+typedef struct tn_match_t { /* types and shapes of one call */
+  bool may_create;          /* set before: results that are NULL may be ones that are not optional */
+  int64_t leading_count;
+  int64_t shape[2 * TENON_RANK_MAX]; /* leading extents end in the middle; those of a result go on from there */
+  int64_t slots[TN_SLOTS];           /* none is negative */
+  uint32_t ids[TN_TYPE_VARIABLES];   /* dtypes of variables */
+} tn_match_t;
+
+/* For patterns without a text: all inputs are broadcast together, and all results have that shape (pointwise operators).
+ * NULL in *out_matcher: there is more to calls of this schema (lists, results with marks, results without a rule), or more
+ * extents and numbers than there are slots. */
+tenon_status_t tn_matcher_create(const struct tn_patterns_t *patterns, const tn_schema_t *schema, tn_arena_t *arena,
+                                 const tn_matcher_t **out_matcher);
+/* The id of a result's dtype, 0: infer or an attribute that is not given states it. */
+static inline uint32_t tn_match_dtype(const tn_match_t *match, const tn_types_t *types, const tenon_value_t *attrs,
+                                      uint32_t output) {
+  const tn_type_source_t *source = &types->outputs[output];
+  if (source->kind == TN_TYPE_VARIABLE) return match->ids[source->index];
+  if (source->kind == TN_TYPE_FIXED) return tenon_dtype_id(source->fixed);
+  bool is_stated = source->kind == TN_TYPE_ATTR && attrs[source->index].kind == TENON_KIND_DTYPE;
+  return is_stated ? tenon_dtype_id(attrs[source->index].as.dtype) : 0;
+}
+/* The shape of a result, until the next one's is asked for; NULL: no tensor can have it. */
+const int64_t *tn_match_shape(tn_match_t *match, const tn_matcher_t *matcher, uint32_t output,
+                              tenon_tensor_t *const *inputs, int32_t *out_ndim);
+
+/* Slots of numbers and attributes; false: an attribute is not given, or is no extent. */
+bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, tn_match_t *match);
+
+/* ---- inline: what every call does -------------------------------------------------------------------------------- */
+
+static inline bool tn_match_broadcast(tn_match_t *m, const int64_t *shape, int64_t count) {
+  int64_t *to = m->shape + TENON_RANK_MAX - count, fresh = count - m->leading_count, i = 0;
+  if (count > TENON_RANK_MAX) return false;
+  if (fresh > 0) m->leading_count = count;
+  for (; i < fresh; i++)
+    if ((to[i] = shape[i]) < 0) return false;
+  for (; i < count; i++) {
+    if (to[i] == shape[i] || shape[i] == 1) continue;
+    if (to[i] != 1 || shape[i] < 0) return false;
+    to[i] = shape[i];
+  }
+  return true;
+}
+
+static inline bool tn_match_type(const tn_types_t *types, uint32_t input, const tenon_value_t *attrs,
+                                 tenon_dtype_t dtype, tn_match_t *m) {
+  const tn_type_source_t *source = &types->inputs[input];
+  if (source->kind != TN_TYPE_VARIABLE) return tn_types_admit(types, source, attrs, dtype);
+  if (!source->binds) return m->ids[source->index] == tenon_dtype_id(dtype);
+  m->ids[source->index] = tenon_dtype_id(dtype);
+  return tn_dtype_same(source->fixed, dtype) || tn_types_draw(types, source->index, dtype);
+}
+
+static inline bool tn_match_slots(const tn_match_rule_t *rule, const int64_t *shape, const tn_match_t *m) {
+  for (int64_t k = 0; k < rule->count; k++)
+    if (m->slots[rule->slots[k]] != shape[k]) return false;
+  return true;
+}
+
+static inline bool tn_match_input(const tn_match_rule_t *rule, const tenon_tensor_t *t, tn_match_t *m) {
+  const int64_t *shape = t->shape;
+  int64_t leading = (int64_t)t->ndim - rule->count;
+  if (leading != 0) { /* also without a rule */
+    if (rule->count < 0) return true;
+    if (leading < 0 || !rule->has_leading || !tn_match_broadcast(m, shape, leading)) return false;
+    shape += leading;
+  }
+  if (rule->binds) {
+    int64_t *to = m->slots + rule->first;
+    for (int64_t k = 0; k < rule->count; k++)
+      if ((to[k] = shape[k]) < 0) return false;
+  }
+  return !rule->compares || tn_match_slots(rule, shape, m);
+}
+
+/* And none is negative. */
+static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (a[i] != b[i] || a[i] < 0) return false;
+  return true;
+}
+
+static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *const *inputs, const tenon_tensor_t *t,
+                                   const tn_match_t *m) {
+  if (rule->same_as >= 0) {
+    const tenon_tensor_t *like = inputs[rule->same_as];
+    return like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
+  }
+  int64_t leading = rule->has_leading ? m->leading_count : 0;
+  return t->ndim == leading + rule->count &&
+         (!leading || tn_match_same(m->shape + TENON_RANK_MAX - leading, t->shape, leading)) &&
+         tn_match_slots(rule, t->shape + leading, m);
+}
+
+/* Do inputs and those results that are not NULL have the types and shapes that the texts state, and the results memory? */
+static inline __attribute__((always_inline)) bool tn_match(const tn_matcher_t *matcher, const tn_types_t *types,
+                                                           const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                                           tenon_tensor_t *const *outputs, tn_match_t *m) {
+  m->leading_count = 0;
+  if (matcher->preset_count && !tn_match_presets(matcher, attrs, m)) return false;
+  for (uint32_t i = 0; i < matcher->input_count; i++) {
+    const tn_match_rule_t *rule = &matcher->inputs[i];
+    const tenon_tensor_t *t = inputs[i];
+    if (t) {
+      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(rule, t, m)) return false;
+    } else if (!rule->is_optional || rule->binds || types->inputs[i].binds) {
+      return false; /* what an absent input binds, the next one that has it would */
+    }
+  }
+  for (uint32_t o = 0; o < matcher->output_count; o++) {
+    const tn_match_rule_t *rule = &matcher->outputs[o];
+    const tenon_tensor_t *t = outputs[o];
+    if (t ? t->keys & TN_TENSOR_UNSET || tn_match_dtype(m, types, attrs, o) != tenon_dtype_id(t->dtype) ||
+                !tn_match_output(rule, inputs, t, m)
+          : !m->may_create && !rule->is_optional)
+      return false;
+  }
+  return true;
+}
+
+#endif
