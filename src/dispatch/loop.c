@@ -101,14 +101,14 @@ static void store(const drive_t *d, const operand_t *o, int64_t first, int64_t c
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-static tenon_loop_t loop_of(const drive_t *d, void *const *data, const int64_t *strides) {
-  const tenon_call_t *c = d->call;
+static inline tenon_loop_t loop_of(const tenon_call_t *c, const tn_kernel_t *kernel, void *const *data,
+                                   const int64_t *strides) {
   return (tenon_loop_t){.size = sizeof(tenon_loop_t),
                         .phase = TENON_PHASE_LOOP,
                         .host = &tn_host,
                         .op = c->op,
                         .attrs = c->attrs,
-                        .context = d->kernel->context,
+                        .context = kernel->context,
                         .state = c->state,
                         .data = data,
                         .stride = strides,
@@ -140,7 +140,7 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
     if (o->is_scalar)
       load(d, o, 0, 1, tile[i], spare), copy_elements(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
   }
-  tenon_loop_t loop = loop_of(d, data, strides);
+  tenon_loop_t loop = loop_of(d->call, d->kernel, data, strides);
   tenon_loop_fn function = d->kernel->loop.function;
   tenon_status_t status = TENON_OK;
   for (int64_t at = begin; at < end && status == TENON_OK;) {
@@ -187,7 +187,7 @@ static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
     strides[i] = o->loop_size, data[i] = NULL, tile[i] = NULL, filled[i] = -1;
     if (o->data && o->packs) data[i] = tile[i] = tiles, tiles += (chunk * o->loop_size + 63) & ~(int64_t)63;
   }
-  tenon_loop_t loop = loop_of(d, data, strides);
+  tenon_loop_t loop = loop_of(d->call, d->kernel, data, strides);
   tenon_loop_fn function = d->kernel->loop.function;
   tenon_status_t status = TENON_OK;
   for (int64_t row = begin; row < end && status == TENON_OK; row++) {
@@ -304,11 +304,8 @@ static void merge(drive_t *d, const tenon_tensor_t *like, bool by_memory) {
   d->inner = d->shape[kept];
 }
 
-static tenon_status_t drive(tenon_call_t *call, const tenon_tensor_t *like) {
+static tenon_status_t drive(tenon_call_t *call, const tn_kernel_t *kernel, const tenon_tensor_t *like) {
   const tenon_op_t *op = call->op;
-  const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
-  if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs)))
-    return tn_op_missing(op, "cpu", call->inputs);
   uint32_t n = op->input_count + op->output_count;
   bool by_memory = !(op->traits & TENON_RANDOM); /* random numbers belong to positions, whatever the layout */
   enum { FEW = 6 };
@@ -384,16 +381,53 @@ static tenon_status_t drive(tenon_call_t *call, const tenon_tensor_t *like) {
   return status;
 }
 
+static inline bool is_dense_like(const tenon_tensor_t *t, const tenon_tensor_t *like, tenon_dtype_t dtype) {
+  if (!tn_dtype_same(t->dtype, dtype) || t->keys & TN_KEY_STRIDED || t->ndim != like->ndim) return false;
+  for (int64_t i = 0; i < t->ndim; i++)
+    if (t->shape[i] != like->shape[i]) return false;
+  return true;
+}
+
+/* One run over operands as they lie, of few elements: what drive would come to, without asking it.  False: it is not. */
+static bool run_plain(tenon_call_t *call, const tn_kernel_t *kernel, const tenon_tensor_t *like, int64_t count,
+                      tenon_status_t *out_status) {
+  enum { FEW = 8 };
+  void *data[FEW];
+  int64_t strides[FEW];
+  uint32_t inputs = call->op->input_count, n = inputs + call->op->output_count;
+  if (n > FEW || count >= 2 * GRAIN) return false;
+  for (uint32_t i = 0; i < n; i++) {
+    const tenon_tensor_t *t = tensor_at(call, i);
+    tenon_dtype_t dtype = kernel->loop.words.dtypes[i];
+    strides[i] = dtype.bits * dtype.lanes / 8, data[i] = t ? t->data : NULL;
+    if (t && (!is_dense_like(t, like, dtype) || !strides[i])) return false; /* 0: less than a byte */
+    for (uint32_t k = 0; k < inputs && t && i >= inputs; k++)
+      if (data[k] && (char *)data[k] < (char *)t->data + count * strides[i] &&
+          (char *)t->data < (char *)data[k] + count * strides[k])
+        return false;
+  }
+  tenon_loop_t loop = loop_of(call, kernel, data, strides);
+  loop.count = count;
+  *out_status = kernel->loop.function(&loop);
+  return true;
+}
+
 tenon_status_t tn_loop_run(tenon_call_t *call) {
   const tenon_tensor_t *like = NULL;
   tenon_tensor_t **inputs = NULL;
+  const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
   for (uint32_t o = 0; o < call->op->output_count && !like; o++) like = call->outputs[o];
-  if (!like || tenon_count(like) == 0) return TENON_OK;
+  int64_t count = like ? tenon_count(like) : 0;
+  tenon_status_t status;
+  if (count == 0) return TENON_OK;
+  if (!kernel && !(kernel = tn_op_kernel(call->op, call->inputs, call->outputs)))
+    return tn_op_missing(call->op, "cpu", call->inputs);
+  if (run_plain(call, kernel, like, count, &status)) return status;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_tensor_t *const *given = call->inputs;
-  tenon_status_t status = part_inputs(call, &inputs);
+  status = part_inputs(call, &inputs);
   if (inputs) call->inputs = inputs;
-  if (status == TENON_OK) status = drive(call, like);
+  if (status == TENON_OK) status = drive(call, kernel, like);
   call->inputs = given;
   tn_scratch_reset(mark);
   return status;

@@ -292,6 +292,31 @@ TEST("a result may be written over an input, wherever in it the other inputs lie
   free(data);
 }
 
+TEST("a result may overlap inputs of its own shape, of which each is dense") {
+  start();
+  const tenon_op_t *op = op_of("contract::four");
+  int32_t data[400], before[400];
+  for (int round = 0; round < 3000; round++) {
+    int64_t n = 1 + pick(40), shape[2] = {1 + pick(3), n}, count = shape[0] * n, at[5];
+    tenon_tensor_t *t[5];
+    for (int i = 0; i < 400; i++) data[i] = before[i] = (int32_t)pick(1000) - 500;
+    for (int i = 0; i < 5; i++) {
+      at[i] = i == 0 || pick(4) ? pick(280) : at[i - 1];
+      t[i] = view_of(data + at[i], 2, shape, NULL);
+    }
+    CHECK_STATUS(tenon_op_run(op, NULL, t, &t[4]), TENON_OK);
+    for (int64_t i = 0; i < count; i++) {
+      const int32_t *x = before + i;
+      if (data[at[4] + i] == x[at[0]] - 3 * x[at[1]] + 5 * x[at[2]] - 7 * x[at[3]]) continue;
+      CHECK_NEVER("an element");
+      round = 1 << 20;
+      break;
+    }
+    for (int i = 0; i < 400; i++) CHECK((i >= at[4] && i < at[4] + count) || data[i] == before[i]);
+    for (int i = 0; i < 5; i++) tenon_tensor_release(t[i]);
+  }
+}
+
 TEST("a result of another dtype may be written over an input") {
   start();
   const tenon_op_t *op = op_of("contract::same");
