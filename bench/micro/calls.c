@@ -60,6 +60,8 @@ TENON_LIBRARY(kinds, "1.0.0",
     TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a: [n]; b: [n]; out: [n]"), TENON_KERNEL("cpu f32", run_00)),
   TENON_OP("inferred(Tensor a, Tensor b) -> Tensor",
     TENON_TYPES("a, b: f32; out = a"), TENON_INFER(infer_like_first), TENON_KERNEL("cpu", run_00)),
+  TENON_OP("four(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a, b, out: [n, c, h, w]"), TENON_KERNEL("cpu", run_00)),
   TENON_OP("loop(Tensor a, Tensor b) -> Tensor",
     TENON_TYPES("a, b: f32; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_LOOP("f32, f32 -> f32", add_loop)))
@@ -68,10 +70,10 @@ TENON_LIBRARY(kinds, "1.0.0",
 /* ---- what the cases work on ------------------------------------------------------------------------------------- */
 
 typedef struct subject_t { /* of one thread */
-  const tenon_op_t *hot, *typed, *inferred, *loop, *const *ops;
+  const tenon_op_t *hot, *typed, *inferred, *four, *loop, *const *ops;
   tenon_bound_t *bound;
-  tenon_tensor_t *inputs[2], *outputs[1];
-  const touch_fn *table; /* as many as there are operators */
+  tenon_tensor_t *inputs[2], *outputs[1], *inputs_4[2], *outputs_4[1]; /* the latter of rank 4 */
+  const touch_fn *table;                                               /* as many as there are operators */
   const uint32_t *order;
   uint32_t at;
   tenon_status_t status;
@@ -127,10 +129,10 @@ static const tenon_op_t *find(const char *name) {
   return op;
 }
 
-static tenon_tensor_t *tensor(void) {
+static tenon_tensor_t *tensor(int32_t ndim) {
   tenon_tensor_t *made = NULL;
-  int64_t shape[1] = {1};
-  if (tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &made) != TENON_OK) fail("a tensor");
+  int64_t shape[4] = {1, 1, 1, 1};
+  if (tenon_tensor_create(tenon_dtype(TENON_F32), ndim, shape, &made) != TENON_OK) fail("a tensor");
   ((float *)made->data)[0] = 1;
   return made;
 }
@@ -139,7 +141,9 @@ static tenon_tensor_t *tensor(void) {
 static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table, const uint32_t *order) {
   *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
   s->typed = find("kinds::typed"), s->inferred = find("kinds::inferred"), s->loop = find("kinds::loop");
-  s->inputs[0] = tensor(), s->inputs[1] = tensor(), s->outputs[0] = tensor();
+  s->four = find("kinds::four");
+  s->inputs[0] = tensor(1), s->inputs[1] = tensor(1), s->outputs[0] = tensor(1);
+  s->inputs_4[0] = tensor(4), s->inputs_4[1] = tensor(4), s->outputs_4[0] = tensor(4);
   if (tenon_bound_create(s->hot, NULL, &s->bound) != TENON_OK) fail("a bound call");
 }
 
@@ -162,6 +166,13 @@ CASE(call, {
   bad |= tenon_op_call(s->hot, NULL, s->inputs, made, 0);
   tenon_tensor_release(made[0]);
 })
+CASE(call_into_4, bad |= tenon_op_call_into(s->four, NULL, s->inputs_4, s->outputs_4);)
+CASE(call_4, {
+  tenon_tensor_t *made[1] = {NULL};
+  bad |= tenon_op_call(s->four, NULL, s->inputs_4, made, 0);
+  tenon_tensor_release(made[0]);
+})
+CASE(loop_call_into_4, bad |= tenon_op_call_into(s->loop, NULL, s->inputs_4, s->outputs_4);)
 CASE(loop, bad |= tenon_op_run(s->loop, NULL, s->inputs, s->outputs);)
 CASE(loop_call_into, bad |= tenon_op_call_into(s->loop, NULL, s->inputs, s->outputs);)
 CASE(walk_direct, {
@@ -177,11 +188,20 @@ typedef struct case_t {
   const char *name;
   void (*run)(subject_t *s, int64_t count);
 } case_t;
-static const case_t cases[] = {
-    {"direct", case_direct},       {"run", case_run},     {"walk_direct", case_walk_direct},
-    {"walk", case_walk},           {"bound", case_bound}, {"typed", case_typed},
-    {"inferred", case_inferred},   {"loop", case_loop},   {"loop_call_into", case_loop_call_into},
-    {"call_into", case_call_into}, {"call", case_call}};
+static const case_t cases[] = {{"direct", case_direct},
+                               {"run", case_run},
+                               {"walk_direct", case_walk_direct},
+                               {"walk", case_walk},
+                               {"bound", case_bound},
+                               {"typed", case_typed},
+                               {"inferred", case_inferred},
+                               {"loop", case_loop},
+                               {"loop_call_into", case_loop_call_into},
+                               {"call_into", case_call_into},
+                               {"call", case_call},
+                               {"call_into_4", case_call_into_4},
+                               {"call_4", case_call_4},
+                               {"loop_call_into_4", case_loop_call_into_4}};
 enum { CASES = sizeof cases / sizeof *cases, SHARED_CASES = 4 /* the first ones are timed on several threads too */ };
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
