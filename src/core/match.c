@@ -51,7 +51,12 @@ static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, u
   return true;
 }
 
-static bool has_more(const tn_schema_t *schema, const tn_patterns_t *patterns) { /* than types and shapes tell */
+/* Is there more to calls than types and shapes of their tensors tell?  Results are where the inputs are, unless there are
+ * none, or an attribute states the device. */
+static bool has_more(const tn_schema_t *schema, const tn_patterns_t *patterns) {
+  if (!schema->input_count) return true;
+  for (uint32_t i = 0; i < schema->attr_count; i++)
+    if (schema->attrs[i].kind == TENON_KIND_DEVICE) return true;
   for (uint32_t i = 0; i < schema->input_count; i++)
     if (schema->inputs[i].kind == TENON_KIND_TENSORS) return true;
   for (uint32_t o = 0; o < schema->output_count; o++)

@@ -43,8 +43,8 @@ typedef struct tn_match_t { /* types and shapes of one call */
 } tn_match_t;
 
 /* For patterns without a text: all inputs are broadcast together, and all results have that shape (pointwise operators).
- * NULL in *out_matcher: there is more to calls of this schema (lists, results with marks, results without a rule), or more
- * extents and numbers than there are slots. */
+ * NULL in *out_matcher: there is more to calls of this schema (no inputs, lists, results with marks or without a rule, a
+ * device), or more extents and numbers than there are slots. */
 tenon_status_t tn_matcher_create(const struct tn_patterns_t *patterns, const tn_schema_t *schema, tn_arena_t *arena,
                                  const tn_matcher_t **out_matcher);
 /* The id of a result's dtype, 0: infer or an attribute that is not given states it. */

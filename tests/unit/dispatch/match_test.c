@@ -41,6 +41,8 @@ TENON_LIBRARY(match, "1.0.0",
     TENON_SHAPES("y: [n, n]; x: [3, n]; out: [n]"), RUN),
   TENON_OP("blend(Tensor? a, Tensor b, Tensor? c=None) -> (Tensor, Tensor?)", TENON_TYPES("a, b, c: f32|i32; out0, out1 = b"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE), RUN),
+  TENON_OP("made(*, int n=2) -> Tensor", TENON_TYPES("out = f32"), TENON_SHAPES("out: [n]"), RUN),
+  TENON_OP("placed(Tensor x, *, device? where=None) -> Tensor", TENON_TYPES("x: any; out = x"), TENON_SHAPES("out = x"), RUN),
   TENON_OP("refuse(Tensor x) -> (Tensor, Tensor)", TENON_TYPES("x: any; out0, out1 = x"), TENON_SHAPES("out0, out1: [2]"),
     TENON_KERNEL("cpu", refuse)))
 /* clang-format on */
@@ -193,6 +195,7 @@ TEST("a call that is matched and one that is inferred give the same results and 
 TEST("operators of which there is more to know than types and shapes are not matched") {
   CHECK(op_of("match::same")->shapes.matcher->traits == 0 &&
         op_of("match::blend")->shapes.matcher->traits == TENON_POINTWISE);
+  CHECK(op_of("match::made")->shapes.matcher == NULL && op_of("match::placed")->shapes.matcher == NULL);
   CHECK(op_of("core::concat")->shapes.matcher == NULL);  /* a list */
   CHECK(op_of("core::reshape")->shapes.matcher == NULL); /* a view */
 }
