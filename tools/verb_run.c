@@ -19,7 +19,8 @@ enum { HOT_ROWS = 20 };
 
 typedef struct run_t { /* what was asked for, and what it became */
   texts_t libraries, values, dims, dumps;
-  const char *model, *folder, *profile;
+  const char *model, *folder, *profile, *device;
+  tenon_registration_t *fallback;
   int64_t threads, repeat, seed;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
@@ -146,10 +147,44 @@ static bool dump(const run_t *run, bool after, text_t *why) {
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
 
+/* "npu" or "npu:1".  What the backend has no kernel for falls back to the CPU. */
+static bool open_device(run_t *run, tenon_device_t *out_device, text_t *why) {
+  text_t name = {NULL, 0, 0, false};
+  const char *ordinal = strchr(run->device, ':');
+  text_bytes(&name, run->device, ordinal ? (size_t)(ordinal - run->device) : strlen(run->device));
+  bool is_known = false, fine = true;
+  for (int32_t i = 0; tenon_backend_name(i); i++) is_known |= strcmp(tenon_backend_name(i), text_get(&name)) == 0;
+  if (!is_known) {
+    text_add(why, "--device %s: no library has a kernel for it: load its library (--ops LIB); there are:", run->device);
+    for (int32_t i = 0; tenon_backend_name(i); i++) text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
+    fine = false;
+  }
+  if (fine && tenon_device_find(text_get(&name), ordinal ? atoi(ordinal + 1) : 0, out_device) != TENON_OK)
+    text_add(why, "--device %s: %s", run->device, tenon_error()), fine = false;
+  tenon_status_t status = TENON_OK;
+  if (fine && out_device->type != 1)
+    status = tenon_fallback_add(text_get(&name), tenon_fallback_cpu, NULL, NULL, 0, &run->fallback);
+  if (status != TENON_OK && status != TENON_EXISTS)
+    text_add(why, "--device %s: %s", run->device, tenon_error()), fine = false;
+  text_free(&name);
+  return fine;
+}
+
+static bool show_fallbacks(const run_t *run, text_t *why) {
+  char *report = NULL;
+  if (!run->device) return true;
+  if (tenon_fallback_report(&report) != TENON_OK) return text_add(why, "%s", tenon_error()), false;
+  printf("%s%s", *report ? "fell back to the CPU:\n" : "", report);
+  tenon_text_release(report);
+  return true;
+}
+
 static bool open_model(run_t *run, text_t *why) {
   if (!library_load_all(&run->libraries, why)) return false;
+  tenon_compile_t options = {.size = sizeof options};
+  if (run->device && !open_device(run, &options.device, why)) return false;
   if (tenon_graph_load(run->model, NULL, &run->graph) != TENON_OK ||
-      tenon_executable_create(run->graph, NULL, &run->executable) != TENON_OK) {
+      tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
     const char *words = tenon_error(), *name = strstr(words, run->model) ? "" : run->model;
     return text_add(why, "%s%s%s", name, *name ? ": " : "", words), false;
   }
@@ -166,7 +201,8 @@ static bool perform(run_t *run, text_t *why) {
   if (!open_model(run, why) || !dump(run, false, why)) return false;
   if (!needs_run) return true;
   return inputs_make(run->graph, &run->values, &run->dims, run->inputs, why) && run_all(run, why) &&
-         (!run->profile || run_profiled(run, why)) && show_outputs(run, why) && dump(run, true, why);
+         (!run->profile || run_profiled(run, why)) && show_outputs(run, why) && show_fallbacks(run, why) &&
+         dump(run, true, why);
 }
 
 static int run_verb(const verb_t *verb, int argc, char **argv) {
@@ -181,6 +217,8 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &run.libraries},
       {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},
+      {"device", 0, OPTION_TEXT, "NAME[:N]", "run on a backend that a library brings; the rest falls back to the CPU",
+       &run.device},
       {"threads", 't', OPTION_INT, "N", "threads (TENON_THREADS, else the processors)", &run.threads},
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one that is not counted", &run.repeat},
       {"profile", 'p', OPTION_TEXT, "FILE", "write a Chrome trace of one more run, and show the slowest operators",

@@ -366,6 +366,9 @@ typedef struct tenon_profile_t tenon_profile_t;
 typedef struct tenon_compile_t { /* options */
   uint32_t size;
   uint32_t flags; /* TENON_COMPILE_... */
+  tenon_device_t
+      device; /* type 0 or 1: the CPU; else constants are copied there, each node is a call through dispatch, and
+                            inputs and outputs are copied as needed */
 } tenon_compile_t;
 enum { TENON_COMPILE_PLAIN = 1 /* no rewriting of the graph: every node as it was imported */ };
 

@@ -39,7 +39,7 @@ static void make_key(void) { have_key = pthread_key_create(&at_end, drop) == 0; 
 
 tn_thread_t *tn_thread_make(void) {
   pthread_once(&once, make_key);
-  tn_thread_t *block = calloc(1, sizeof *block); /* not tn_allocate: reporting a failure must not fail */
+  tn_thread_t *block = calloc(1, sizeof *block);      /* not tn_allocate: reporting a failure must not fail */
   if (!block) return tn_thread_block = &shared_block; /* of several threads: it keeps no blocks of memory */
   block->most_kept = TN_KEPT_MOST;
   pthread_mutex_lock(&blocks_lock);

@@ -196,6 +196,7 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
     if (shape[d] < 0) return tn_tensor_unset(meta->dtype, meta->ndim, out_tensor);
   }
   if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
+  if (inference->device) return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
   TN_TRY(tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor));
   if (meta->strided) {
     memcpy((*out_tensor)->strides, meta->strides, (size_t)meta->ndim * sizeof *shape);
@@ -261,7 +262,8 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
                                     tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
                                     bool may_create, const tenon_random_t *random) {
   tn_inference_t inference;
-  inference.extents = NULL;
+  inference.extents = NULL, inference.device = NULL;
+  tenon_device_t device;
   tenon_meta_t **in, **out;
   uint64_t made = 0, written = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
@@ -275,6 +277,8 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
   TN_TRY(tn_infer(&inference, op, attrs, state, in, out));
+  device = tn_device_of(op, attrs, inputs);
+  if (device.type != 1) inference.device = &device;
   tenon_status_t status = TENON_OK;
   bool is_view_only = op->is_view;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
@@ -316,7 +320,8 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     if (!(written >> o & 1)) continue;
     tenon_tensor_t *input = outputs[o];
     outputs[o] = NULL;
-    if (status == TENON_OK && !tn_tensor_is_owned(input)) status = tenon_tensor_copy(input, &outputs[o]);
+    if (status == TENON_OK && !tn_tensor_is_owned(input))
+      status = tenon_tensor_copy_to(input, input->device, &outputs[o]);
     else if (status == TENON_OK) tenon_tensor_retain(outputs[o] = input);
     if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
@@ -336,7 +341,7 @@ static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *a
     bool strided =
         inputs[made] && inputs[made]->keys & TN_KEY_STRIDED && !(op->where && op->where[made] & TN_INPUT_STRIDED);
     dense[made] = inputs[made];
-    if (strided) status = tenon_tensor_copy(inputs[made], &dense[made]);
+    if (strided) status = tenon_tensor_copy_to(inputs[made], inputs[made]->device, &dense[made]);
     else tenon_tensor_retain(dense[made]);
   }
   if (status == TENON_OK) status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
@@ -412,6 +417,11 @@ static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, vo
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random) {
   return enter(op, attrs, NULL, inputs, outputs, wanted, true, random);
+}
+
+tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted) {
+  return enter(op, attrs, state, inputs, outputs, wanted, true, NULL);
 }
 
 tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,

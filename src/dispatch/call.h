@@ -17,6 +17,9 @@ tenon_status_t tn_slot_take(tenon_tensor_t *slot, tenon_tensor_t *tensor);
 /* call, with the caller's state (NULL: the operator's own by attribute values).  Outputs that are NULL and wanted are made. */
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random);
+/* The same with a state of the caller's. */
+tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted);
 /* Seed and position of this thread's random stream; `draws` numbers are taken. */
 tenon_random_t tn_random_take(int64_t draws);
 

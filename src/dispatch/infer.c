@@ -9,6 +9,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "dispatch/frame.h"
+#include "dispatch/place.h"
 
 /* ---- metas ------------------------------------------------------------------------------------------------------ */
 
@@ -42,15 +43,16 @@ static tenon_status_t values_of(const tenon_tensor_t *tensor, tenon_meta_t *meta
 }
 
 tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
+  bool is_here = !(tensor->keys & TN_KEY_DEVICES); /* what is on a device is not read */
   *out_meta = (tenon_meta_t){.size = sizeof *out_meta,
                              .dtype = tensor->dtype,
                              .ndim = tensor->ndim,
                              .device = tensor->device,
                              .dims = (tenon_dim_t *)(void *)tensor->shape,
                              .strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL,
-                             .value = tensor->data ? tensor : NULL,
+                             .value = is_here && tensor->data ? tensor : NULL,
                              .detail = tensor->detail};
-  if (!tn_dtype_is(tensor->dtype, TENON_LIST)) return wants_values ? values_of(tensor, out_meta) : TENON_OK;
+  if (!tn_dtype_is(tensor->dtype, TENON_LIST)) return wants_values && is_here ? values_of(tensor, out_meta) : TENON_OK;
   size_t count = (size_t)tensor->shape[0];
   tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
                **slots = (tenon_meta_t **)(items + count);

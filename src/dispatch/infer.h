@@ -9,10 +9,11 @@
 enum { TN_BOUNDS = 64 };
 
 typedef struct tn_inference_t {
-  tenon_infer_t infer;   /* first: what the operator sees */
-  tn_extents_t *extents; /* NULL: concrete */
-  tenon_status_t status; /* first failure of dim() */
-  int32_t bound_count;   /* concrete: extents that only run knows */
+  tenon_infer_t infer;          /* first: what the operator sees */
+  tn_extents_t *extents;        /* NULL: concrete */
+  const tenon_device_t *device; /* where results are made; NULL: on the CPU */
+  tenon_status_t status;        /* first failure of dim() */
+  int32_t bound_count;          /* concrete: extents that only run knows */
   int64_t upper[TN_BOUNDS];
   uint64_t has_metas; /* bit i: infer filled in result i's dims before the operator's function */
 } tn_inference_t;

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/profile.h"
 
 tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t, tenon_tensor_t *const *, uint32_t,
@@ -57,19 +58,24 @@ void tn_frame_clean(tn_frame_t *frame) {
   frame->temporaries = NULL;
 }
 
+static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape) {
+  tenon_tensor_t *tensor;
+  tenon_status_t status = tn_place_create(tn_call_device(call), dtype, ndim, shape, &tensor);
+  if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
+  (void)tn_prefix(status, "%s: ", call->op->name);
+  return NULL;
+}
+
 static void *allocate(tenon_call_t *call, uint64_t size) {
+  if (tn_call_device(call).type != 1) {
+    int64_t extent = size < INT64_MAX ? (int64_t)size : -1;
+    const tenon_tensor_t *memory = temporary(call, tenon_dtype(TENON_U8), 1, &extent);
+    return memory ? memory->data : NULL;
+  }
   void *block = size < SIZE_MAX / 4 ? tn_allocate_aligned((size_t)size) : NULL;
   if (block && keep(tn_frame_of(call), NULL, block)) return block;
   tn_release_aligned(block);
   (void)fail(call, TENON_MEMORY, "out of memory: %llu bytes of temporary memory", (unsigned long long)size);
-  return NULL;
-}
-
-static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape) {
-  tenon_tensor_t *tensor;
-  tenon_status_t status = tenon_tensor_create(dtype, ndim, shape, &tensor);
-  if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
-  (void)tn_prefix(status, "%s: ", call->op->name);
   return NULL;
 }
 
@@ -140,10 +146,13 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
     return fail(call, TENON_INVALID, "resize: result %s has room for %d dimensions, found %d",
                 call->op->schema.outputs[output].name, (int)places, (int)ndim);
   if (t->keys & TN_TENSOR_UNSET) {
-    tn_storage_t *storage;
-    TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
-    if (tn_dtype_is(t->dtype, TENON_STRING)) memset(storage->data, 0, (size_t)size), storage->string_count = count;
-    set_storage(t, storage);
+    tenon_tensor_t *memory;
+    tenon_device_t device = tn_call_device(call);
+    TN_TRY(tn_place_create(device, t->dtype, ndim, shape, &memory));
+    tn_storage_retain(((tn_tensor_t *)memory)->storage);
+    set_storage(t, ((tn_tensor_t *)memory)->storage);
+    tn_tensor_place(t, device);
+    tenon_tensor_release(memory);
   } else {
     bool fits = ndim == t->ndim;
     for (int32_t i = 0; i < ndim && fits; i++) fits = shape[i] <= t->shape[i];
@@ -169,7 +178,7 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   bool shares =
       tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
   if (shares) tenon_tensor_retain(own);
-  else TN_TRY(tenon_tensor_copy(tensor, &own)); /* nobody knows how long that memory lives */
+  else TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own)); /* nobody knows how long that memory lives */
   tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
@@ -177,6 +186,7 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
   memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
   t->keys &= ~TN_TENSOR_UNSET;
+  tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
   tenon_tensor_release(own);
   return TENON_OK;
@@ -186,7 +196,7 @@ static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   if (t->keys & TN_TENSOR_UNSET) return tn_slot_take(t, tensor);
   bool lists =
       tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) && t->shape[0] == tensor->shape[0];
-  if (!lists) return tn_tensor_copy_into(tensor, t);
+  if (!lists) return tn_place_copy_into(tensor, t);
   for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(assign_one(tenon_item(t, i), tenon_item(tensor, i)));
   return TENON_OK;
 }

@@ -8,6 +8,7 @@
 #include "dispatch/call.h"
 #include "dispatch/infer.h"
 #include "dispatch/registry.h"
+#include "graph/eager.h"
 #include "graph/executable.h"
 #include "graph/passes/pass.h"
 
@@ -26,6 +27,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
     if (step->plan && step->release) step->release(step->plan);
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
   }
+  if (executable->graph) tn_eager_release(executable);
   for (size_t i = 0; i < executable->library_count; i++) tn_registry_unuse(executable->libraries[i]);
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
@@ -138,7 +140,7 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
       status = tn_state_create(node->op, node->attrs, &step->state);
       step->has_state = status == TENON_OK;
     }
-    if (status == TENON_OK) status = prepare(e, step);
+    if (status == TENON_OK && e->device.type == 1) status = prepare(e, step);
     if (status != TENON_OK) status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }
   for (size_t i = 0; i < e->graph->output_count; i++) e->last_use[e->graph->outputs[i]] = INT32_MAX;
@@ -159,7 +161,8 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }
-  return make_steps(e);
+  TN_TRY(make_steps(e));
+  return e->device.type == 1 ? TENON_OK : tn_eager_prepare(e);
 }
 
 tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,
@@ -168,7 +171,10 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   if (!e) return tn_no_memory("an executable", sizeof *e);
   e->references = 1;
   tenon_graph_retain(e->source = graph);
-  tenon_status_t status = compile(e, graph, options && options->size >= sizeof *options ? options->flags : 0);
+  tenon_compile_t wanted = {.size = sizeof wanted};
+  if (options) memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
+  e->device = wanted.device.type ? wanted.device : (tenon_device_t){1, 0};
+  tenon_status_t status = compile(e, graph, wanted.flags);
   if (status != TENON_OK) tenon_executable_release(e);
   else *out_executable = e;
   return status;

@@ -26,7 +26,9 @@ struct tenon_executable_t {
   tn_mutex_t lock;                /* of idle, libraries */
   const tn_library_t **libraries; /* in use, each once: of kernels that others added to the nodes' operators */
   size_t library_count, library_capacity;
-  struct tn_run_t *idle; /* states that no run uses now */
+  struct tn_run_t *idle;   /* states that no run uses now */
+  tenon_device_t device;   /* type 1: the CPU, and runs are planned; else each node is a call: eager.c */
+  tenon_tensor_t **placed; /* constants on that device, by edge */
 };
 
 /* where an edge's memory is */

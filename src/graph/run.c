@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "dispatch/call.h"
 #include "dispatch/profile.h"
+#include "graph/eager.h"
 #include "graph/executable.h"
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -85,10 +86,14 @@ static tenon_status_t check_symbols(const tenon_executable_t *e, tenon_tensor_t 
   return TENON_OK;
 }
 
+static tenon_status_t check_inputs(const tenon_executable_t *e, tenon_tensor_t *const *inputs) {
+  for (size_t i = 0; i < e->graph->input_count; i++) TN_TRY(check_input(e, i, inputs[i]));
+  return check_symbols(e, inputs);
+}
+
 static tenon_status_t bind_inputs(tn_run_t *run, tenon_tensor_t *const *inputs) {
   const tenon_executable_t *e = run->executable;
-  for (size_t i = 0; i < e->graph->input_count; i++) TN_TRY(check_input(e, i, inputs[i]));
-  TN_TRY(check_symbols(e, inputs));
+  TN_TRY(check_inputs(e, inputs));
   for (size_t i = 0; i < e->graph->input_count; i++) {
     tn_place_t *place = &run->places[e->graph->inputs[i]];
     const tenon_tensor_t *t = inputs[i];
@@ -264,6 +269,10 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs, teno
 
 tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  if (executable->device.type != 1) {
+    TN_TRY(check_inputs(executable, inputs));
+    return tn_eager_run(executable, inputs, outputs, profile);
+  }
   tn_mutex_lock(&executable->lock);
   tn_run_t *run = executable->idle;
   if (run) executable->idle = run->next;

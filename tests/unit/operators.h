@@ -98,7 +98,7 @@ static inline void graph_output(tenon_builder_t *b, const char *name, tenon_edge
 static inline tenon_executable_t *graph_compile(tenon_builder_t *b, uint32_t flags) {
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
-  tenon_compile_t options = {sizeof options, flags};
+  tenon_compile_t options = {.size = sizeof options, .flags = flags};
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   tenon_builder_release(b);
   if (graph) CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);

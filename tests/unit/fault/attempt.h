@@ -138,7 +138,7 @@ static inline tenon_status_t attempt_run(tenon_executable_t *executable, int64_t
 static inline attempt_t attempt_model(const void *data, size_t size, const char *folder, uint32_t flags) {
   attempt_t a = {false, false, false, false, TENON_OK, NULL};
   tenon_import_t options = {.size = sizeof options, .folder = folder};
-  tenon_compile_t compile = {sizeof compile, flags};
+  tenon_compile_t compile = {.size = sizeof compile, .flags = flags};
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
   void *copy = malloc(size + (size == 0)); /* so that a sanitizer sees its end */

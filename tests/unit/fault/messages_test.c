@@ -174,7 +174,7 @@ TEST("what types and shapes forbid is said with node and operator, when it is co
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags++) {
       static message_t bytes;
-      tenon_compile_t options = {sizeof options, flags};
+      tenon_compile_t options = {.size = sizeof options, .flags = flags};
       tenon_graph_t *graph = NULL;
       tenon_executable_t *executable = NULL;
       tenon_tensor_t *inputs[2] = {tensor_of(bad[i].inputs[0]), tensor_of(bad[i].inputs[1])}, *outputs[1] = {NULL};
@@ -286,7 +286,7 @@ TEST("after a run that failed, whatever failed, the executable works again") {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags++) {
       static message_t bytes;
-      tenon_compile_t options = {sizeof options, flags};
+      tenon_compile_t options = {.size = sizeof options, .flags = flags};
       tenon_graph_t *graph = NULL;
       tenon_executable_t *executable = NULL;
       int before = check_failures;
