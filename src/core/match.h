@@ -35,7 +35,6 @@ typedef struct tn_matcher_t {
 } tn_matcher_t;
 
 typedef struct tn_match_t { /* types and shapes of one call */
-  bool may_create;          /* set before: results that are NULL may be ones that are not optional */
   int64_t leading_count;
   int64_t shape[2 * TENON_RANK_MAX]; /* leading extents end in the middle; those of a result go on from there */
   int64_t slots[TN_SLOTS];           /* none is negative */
@@ -82,10 +81,12 @@ static inline bool tn_match_broadcast(tn_match_t *m, const int64_t *shape, int64
 static inline bool tn_match_type(const tn_types_t *types, uint32_t input, const tenon_value_t *attrs,
                                  tenon_dtype_t dtype, tn_match_t *m) {
   const tn_type_source_t *source = &types->inputs[input];
-  if (source->kind != TN_TYPE_VARIABLE) return tn_types_admit(types, source, attrs, dtype);
-  if (!source->binds) return m->ids[source->index] == tenon_dtype_id(dtype);
-  m->ids[source->index] = tenon_dtype_id(dtype);
-  return tn_dtype_same(source->fixed, dtype) || tn_types_draw(types, source->index, dtype);
+  if (source->kind == TN_TYPE_VARIABLE) {
+    if (!source->binds) return m->ids[source->index] == tenon_dtype_id(dtype);
+    m->ids[source->index] = tenon_dtype_id(dtype);
+    if (tn_dtype_same(source->fixed, dtype)) return true;
+  }
+  return tn_types_admit(types, source, attrs, dtype);
 }
 
 static inline bool tn_match_slots(const tn_match_rule_t *rule, const int64_t *shape, const tn_match_t *m) {
@@ -129,10 +130,12 @@ static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *
          tn_match_slots(rule, t->shape + leading, m);
 }
 
-/* Do inputs and those results that are not NULL have the types and shapes that the texts state, and the results memory? */
+/* Do inputs and those results that are not NULL have the types and shapes that the texts state, and the results memory?
+ * `may_create`: NULL may also stand for results that are not optional. */
 static inline __attribute__((always_inline)) bool tn_match(const tn_matcher_t *matcher, const tn_types_t *types,
                                                            const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                                           tenon_tensor_t *const *outputs, tn_match_t *m) {
+                                                           tenon_tensor_t *const *outputs, bool may_create,
+                                                           tn_match_t *m) {
   m->leading_count = 0;
   if (matcher->preset_count && !tn_match_presets(matcher, attrs, m)) return false;
   for (uint32_t i = 0; i < matcher->input_count; i++) {
@@ -149,7 +152,7 @@ static inline __attribute__((always_inline)) bool tn_match(const tn_matcher_t *m
     const tenon_tensor_t *t = outputs[o];
     if (t ? t->keys & TN_TENSOR_UNSET || tn_match_dtype(m, types, attrs, o) != tenon_dtype_id(t->dtype) ||
                 !tn_match_output(rule, inputs, t, m)
-          : !m->may_create && !rule->is_optional)
+          : !may_create && !rule->is_optional)
       return false;
   }
   return true;

@@ -315,6 +315,15 @@ static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema,
                  name, expected, why, say(found).text);
 }
 
+bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source, const tenon_value_t *attrs,
+                    tenon_dtype_t dtype) {
+  if (source->kind == TN_TYPE_FIXED) return tn_dtype_same(source->fixed, dtype);
+  if (source->kind == TN_TYPE_ATTR && attrs[source->index].kind != TENON_KIND_NONE)
+    return tn_dtype_same(attrs[source->index].as.dtype, dtype);
+  int index = tn_dtype_index(dtype);
+  return index >= 0 && (source->kind != TN_TYPE_VARIABLE || types->sets[source->index] >> index & 1);
+}
+
 typedef struct bound_t {
   uint32_t seen; /* bits of variables */
   tenon_dtype_t dtypes[VARIABLES_MAX];

@@ -40,20 +40,9 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
  * found. */
 tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
                               tenon_meta_t *const *inputs, tenon_meta_t *const *outputs);
-/* Is the dtype in the set of a variable? */
-static inline bool tn_types_draw(const tn_types_t *types, int32_t variable, tenon_dtype_t dtype) {
-  int index = tn_dtype_index(dtype);
-  return index >= 0 && types->sets[variable] >> index & 1;
-}
 /* May an input with this source have the dtype, whatever others have? */
-static inline bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source, const tenon_value_t *attrs,
-                                  tenon_dtype_t dtype) {
-  if (source->kind == TN_TYPE_VARIABLE) return tn_types_draw(types, source->index, dtype);
-  if (source->kind == TN_TYPE_FIXED) return tn_dtype_same(source->fixed, dtype);
-  if (source->kind == TN_TYPE_ATTR && attrs[source->index].kind != TENON_KIND_NONE)
-    return tn_dtype_same(attrs[source->index].as.dtype, dtype);
-  return tn_dtype_index(dtype) >= 0;
-}
+bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source, const tenon_value_t *attrs,
+                    tenon_dtype_t dtype);
 /* Fills in dtypes of inputs (and items of lists) that are not known (no bits), from inputs of the same variable, a fixed
  * dtype or an attribute; false: some stay unknown. */
 bool tn_types_fill(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,

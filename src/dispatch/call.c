@@ -367,8 +367,7 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   uint64_t to_make = 0, made = 0;
   tn_match_t match;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  match.may_create = true;
-  if (!is_plain(op, state) || !tn_match(matcher, &op->types, attrs, inputs, outputs, &match)) return false;
+  if (!is_plain(op, state) || !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match)) return false;
   uint64_t keys = 0;
   for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
   if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED)) return false; /* results may keep its layout, or belong on its device */
@@ -432,9 +431,8 @@ tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, t
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs) {
   tn_match_t match;
-  match.may_create = false;
   if ((attrs || !op->schema.needs_attrs) && is_plain(op, NULL) &&
-      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, &match))
+      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match))
     return run(op, attrs, inputs, outputs, NULL);
   return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
 }

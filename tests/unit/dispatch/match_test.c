@@ -122,9 +122,8 @@ static void release_outputs(trial_t *t) {
 
 static bool matches(const trial_t *t, bool may_create) {
   tn_match_t match;
-  match.may_create = may_create;
   return tn_match(t->op->shapes.matcher, &t->op->types, t->attrs ? t->attrs : t->op->defaults, t->inputs, t->outputs[0],
-                  &match);
+                  may_create, &match);
 }
 
 /* Results that fit, mostly. */
