@@ -13,7 +13,7 @@ import subprocess
 import report
 
 OPS = (10, 1000, 100000)
-COUNTED = ("direct", "run", "bound", "typed", "inferred", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4")
+COUNTED = ("direct", "run", "bound", "typed", "inferred", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
 CALLS = 10000  # of a counted case
 TEXTS = {
     "direct": "direct call in C",
@@ -28,6 +28,7 @@ TEXTS = {
     "call_into_4": "tenon_op_call_into, rank 4",
     "call_4": "tenon_op_call and release, rank 4",
     "loop_call_into_4": "tenon_op_call_into, rank 4, loop on 1 element",
+    "inferred_call_into_4": "tenon_op_call_into, rank 4, operator with infer",
     "walk_direct": "walk over an array of functions",
     "walk": "walk over operators, tenon_op_run",
 }

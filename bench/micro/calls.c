@@ -172,6 +172,7 @@ CASE(call_4, {
   bad |= tenon_op_call(s->four, NULL, s->inputs_4, made, 0);
   tenon_tensor_release(made[0]);
 })
+CASE(inferred_call_into_4, bad |= tenon_op_call_into(s->inferred, NULL, s->inputs_4, s->outputs_4);)
 CASE(loop_call_into_4, bad |= tenon_op_call_into(s->loop, NULL, s->inputs_4, s->outputs_4);)
 CASE(loop, bad |= tenon_op_run(s->loop, NULL, s->inputs, s->outputs);)
 CASE(loop_call_into, bad |= tenon_op_call_into(s->loop, NULL, s->inputs, s->outputs);)
@@ -201,7 +202,8 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"call", case_call},
                                {"call_into_4", case_call_into_4},
                                {"call_4", case_call_4},
-                               {"loop_call_into_4", case_loop_call_into_4}};
+                               {"loop_call_into_4", case_loop_call_into_4},
+                               {"inferred_call_into_4", case_inferred_call_into_4}};
 enum { CASES = sizeof cases / sizeof *cases, SHARED_CASES = 4 /* the first ones are timed on several threads too */ };
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */

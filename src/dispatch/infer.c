@@ -26,10 +26,10 @@ tenon_status_t tn_meta_room(tenon_meta_t *out_meta) {
 }
 
 static tenon_status_t values_of(const tenon_tensor_t *tensor, tenon_meta_t *meta) {
-  int64_t count = tenon_count(tensor);
   bool wide = tn_dtype_is(tensor->dtype, TENON_I64);
-  if (count > TENON_RANK_MAX || tensor->ndim > 1 || !(wide || tn_dtype_is(tensor->dtype, TENON_I32)) || !tensor->data)
-    return TENON_OK;
+  if (tensor->ndim > 1 || !(wide || tn_dtype_is(tensor->dtype, TENON_I32)) || !tensor->data) return TENON_OK;
+  int64_t count = tenon_count(tensor);
+  if (count > TENON_RANK_MAX) return TENON_OK;
   tenon_dim_t *values = tn_scratch((size_t)(count + 1) * sizeof *values);
   if (!values) return tn_no_memory("inference", (size_t)count * sizeof *values);
   int64_t stride = tensor->ndim ? tensor->strides[0] : 1;
