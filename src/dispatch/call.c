@@ -65,7 +65,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   frame->call.inputs = inputs, frame->call.outputs = outputs;
   frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
   frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
-  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->position = 0, frame->temporaries = NULL;
+  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->layer = NULL, frame->temporaries = NULL;
   return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
 }
 
@@ -81,11 +81,10 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
   tn_frame_t before = *frame;
   const tn_slot_t *slot = tn_table_slot(call->op, keys & call->op->mask);
-  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->position = 0, call->context = slot->context;
+  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->layer = NULL, call->context = slot->context;
   tenon_status_t status =
       tn_trace_is_on() ? tn_trace_run(call, before.keys >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);
-  frame->slot = before.slot, frame->keys = before.keys, frame->kernel = before.kernel,
-  frame->position = before.position;
+  frame->slot = before.slot, frame->keys = before.keys, frame->kernel = before.kernel, frame->layer = before.layer;
   call->context = before.call.context, call->state = before.call.state, call->workspace = before.call.workspace;
   return status;
 }

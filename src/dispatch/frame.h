@@ -12,13 +12,15 @@ typedef struct tn_temporary_t { /* memory that lives as long as the frame */
   void *block;            /* freed, or NULL */
 } tn_temporary_t;
 
+typedef struct tenon_layer_t tenon_layer_t;
+
 typedef struct tn_frame_t {
   tenon_call_t call;
-  const tn_kernel_t *kernel; /* NULL until something chose it */
-  const tn_slot_t *slot;     /* that runs now */
-  uint64_t keys;             /* its key is the highest; those below are for whoever passes the call on */
-  uint32_t position;         /* layers of one anchor: how many of the chain were passed */
-  struct tn_mode_t *mode;    /* that runs now */
+  const tn_kernel_t *kernel;  /* NULL until something chose it */
+  const tn_slot_t *slot;      /* that runs now */
+  uint64_t keys;              /* its key is the highest; those below are for whoever passes the call on */
+  const tenon_layer_t *layer; /* of a user, that runs now: the next one of its anchor stands behind it; NULL: none */
+  struct tn_mode_t *mode;     /* that runs now */
   tn_temporary_t *temporaries;
 } tn_frame_t;
 

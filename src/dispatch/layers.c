@@ -30,28 +30,37 @@ static uint64_t numbers; /* that are taken */
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
-static tenon_status_t run_layer(tenon_call_t *call, const tenon_layer_t *layer, uint32_t position) {
+static tenon_status_t run_layer(tenon_call_t *call, const tenon_layer_t *layer) {
   tn_frame_t *frame = tn_frame_of(call);
-  uint32_t before = frame->position;
+  const tenon_layer_t *before = frame->layer;
   void *context = call->context;
-  frame->position = position, call->context = layer->context;
+  frame->layer = layer, call->context = layer->context;
   tenon_status_t status =
       tn_trace_is_on() ? tn_trace_function(call, layer->run, "layer", layer->name) : layer->run(call);
-  frame->position = before, call->context = context;
+  frame->layer = before, call->context = context;
   return status;
 }
 
-/* The first layer of the chain that is on, from `position`; past the last, what is below the anchor. */
-static tenon_status_t run_chain(tenon_call_t *call, int bit, uint32_t position) {
+/* Where the layers behind this one begin.  The chain may be another one than that in which it was found. */
+static uint32_t behind(const chain_t *chain, const tenon_layer_t *layer) {
+  for (uint32_t i = 0; i < chain->count; i++)
+    if (chain->layers[i] == layer) return i + 1;
+  uint32_t i = 0;
+  while (i < chain->count && strcmp(chain->layers[i]->name, layer->name) <= 0) i++;
+  return i;
+}
+
+/* The first layer of the chain that is on, behind `layer` if there is one; past the last, what is below the anchor. */
+static tenon_status_t run_chain(tenon_call_t *call, int bit, const tenon_layer_t *layer) {
   const chain_t *chain = __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE);
   uint64_t on = tn_thread()->calls.layers;
-  for (; chain && position < chain->count; position++)
-    if (on >> chain->layers[position]->number & 1) return run_layer(call, chain->layers[position], position + 1);
+  for (uint32_t i = chain && layer ? behind(chain, layer) : 0; chain && i < chain->count; i++)
+    if (on >> chain->layers[i]->number & 1) return run_layer(call, chain->layers[i]);
   return tn_redispatch(call, tn_key_below(tn_frame_of(call)->keys, bit));
 }
 
 tenon_status_t tn_layer_chain(tenon_call_t *call) {
-  return run_chain(call, tn_key_highest(tn_frame_of(call)->keys), 0);
+  return run_chain(call, tn_key_highest(tn_frame_of(call)->keys), NULL);
 }
 
 typedef struct tn_mode_t {
@@ -83,7 +92,7 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
   if (!frame->keys) return tn_redispatch(call, 0);
   int bit = tn_key_highest(frame->keys);
   if (bit == TN_BIT_MODE) return run_mode(call, frame->mode->next);
-  if (frame->slot->run == tn_layer_chain) return run_chain(call, bit, frame->position);
+  if (frame->slot->run == tn_layer_chain) return run_chain(call, bit, frame->layer);
   return tn_redispatch(call, tn_key_below(frame->keys, bit));
 }
 
