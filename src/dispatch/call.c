@@ -55,7 +55,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
   if (__builtin_expect(!op->input_count, 0)) keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
-  keys &= ~thread->calls.exclude & __atomic_load_n(&op->mask, __ATOMIC_RELAXED);
+  keys &= ~thread->calls.exclude & tn_op_mask(op);
   const tn_slot_t *slot =
       __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) slot = tn_table_slot(op, keys);
@@ -80,7 +80,7 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
   tn_frame_t before = *frame;
-  const tn_slot_t *slot = tn_table_slot(call->op, keys & call->op->mask);
+  const tn_slot_t *slot = tn_table_slot(call->op, keys & tn_op_mask(call->op));
   frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->layer = NULL, call->context = slot->context;
   tenon_status_t status =
       tn_trace_is_on() ? tn_trace_run(call, before.keys >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);

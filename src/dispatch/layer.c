@@ -72,7 +72,7 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
 const tn_slot_t *tn_slot_again(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_backend_t *found[2];
-  const tn_slot_t *slot = tn_table_slot(op, tn_frame_of(call)->keys & __atomic_load_n(&op->mask, __ATOMIC_RELAXED));
+  const tn_slot_t *slot = tn_table_slot(op, tn_frame_of(call)->keys & tn_op_mask(op));
   if (slot->run != tn_layer_others && slot->run != tn_layer_autograd_others) return slot;
   backends_of(call, found);
   return slot->run == tn_layer_others ? tn_table_others(op, found[0]) : tn_table_autograd(op, found[0]);
@@ -169,7 +169,7 @@ static uint64_t layouts_of(const tenon_call_t *call) {
   uint64_t keys = 0;
   for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
   for (uint32_t o = 0; o < op->output_count; o++) keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
-  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & op->mask;
+  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_op_mask(op);
 }
 
 tenon_status_t tn_layer_below(tenon_call_t *call) {
@@ -183,7 +183,7 @@ tenon_status_t tn_layer_below(tenon_call_t *call) {
 tenon_status_t tn_layer_layout(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
-  frame->slot = tn_table_slot(call->op, frame->keys & call->op->mask);
+  frame->slot = tn_table_slot(call->op, frame->keys & tn_op_mask(call->op));
   call->context = frame->slot->context;
   return tn_slot_run(call);
 }

@@ -15,6 +15,7 @@ struct tenon_layer_t {
   tenon_run_fn run;
   void *context;
   const char *name;
+  struct tenon_layer_t *next; /* released ones: calls may still read the chains in which they stand */
 };
 
 enum { LAYERS_MAX = 64 };
@@ -27,6 +28,7 @@ typedef struct chain_t { /* of one anchor, in order */
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static chain_t *chains[TN_KEY_COUNT];
 static uint64_t numbers; /* that are taken */
+static tenon_layer_t *released;
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
@@ -150,7 +152,7 @@ tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_ru
   size_t size = strlen(name) + 1;
   tenon_layer_t *layer = tn_allocate(sizeof *layer + size);
   if (!layer) return tn_no_memory("a layer", sizeof *layer + size);
-  *layer = (tenon_layer_t){bit, 0, run, context, memcpy(layer + 1, name, size)};
+  *layer = (tenon_layer_t){bit, 0, run, context, memcpy(layer + 1, name, size), NULL};
   tn_mutex_lock(&lock);
   tenon_status_t status = add(layer);
   tn_mutex_unlock(&lock);
@@ -162,10 +164,11 @@ tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_ru
 void tenon_layer_release(tenon_layer_t *layer) {
   if (!layer) return;
   tn_mutex_lock(&lock);
-  bool is_out = replace(layer->bit, NULL, layer) == TENON_OK; /* without memory it stays, and is off everywhere */
-  if (is_out) numbers &= ~((uint64_t)1 << layer->number);
+  if (replace(layer->bit, NULL, layer) == TENON_OK) { /* without memory it stays, and is off everywhere */
+    numbers &= ~((uint64_t)1 << layer->number);
+    layer->next = released, released = layer;
+  }
   tn_mutex_unlock(&lock);
-  if (is_out) tn_release_memory(layer);
 }
 
 void tenon_layer_enable(const tenon_layer_t *layer, int32_t is_on) {
@@ -211,6 +214,11 @@ void tn_layers_clear(void) { /* chains that layers still stand in are kept: thei
     if (!chains[bit] || chains[bit]->count) continue;
     tn_release_memory(chains[bit]);
     chains[bit] = NULL;
+  }
+  while (released) {
+    tenon_layer_t *next = released->next;
+    tn_release_memory(released);
+    released = next;
   }
   tn_mutex_unlock(&lock);
 }

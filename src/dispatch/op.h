@@ -121,6 +121,7 @@ struct tenon_op_t {
   tn_arena_t arena;
 };
 
+static inline uint64_t tn_op_mask(const tenon_op_t *op) { return __atomic_load_n(&op->mask, __ATOMIC_RELAXED); }
 /* The kernel of a slot for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
 const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs);
