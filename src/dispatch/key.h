@@ -46,6 +46,10 @@ typedef struct tn_backend_t { /* lives until the process ends; its last two fiel
   const tn_slot_t *row;  /* of operators that have nothing for it: its fallback; NULL: missing */
 } tn_backend_t;
 
+static inline bool tn_backend_prefers_fallback(const tn_backend_t *backend) {
+  return __atomic_load_n(&backend->prefers_fallback, __ATOMIC_RELAXED);
+}
+
 enum { TN_BACKENDS_MAX = 1024 };
 /* The backend of that name; one that nobody named before gets the next bit.  Errors: bad or reserved name, too many. */
 tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend);

@@ -197,11 +197,31 @@ tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *
   return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", op->name);
 }
 
+/* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it prefers that; NULL: they are
+ * not. */
+static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
+  const tn_frame_t *frame = tn_frame_of(call);
+  if (frame->slot->rule != TN_RULE_DIRECT || (kernel && kernel->kind != TN_KERNEL_COMPOSITE)) return NULL;
+  const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
+  if (tn_key_shares_bit(frame->keys)) backends_of(call, found);
+  const tn_backend_t *backend = found[0];
+  const tn_slot_t *row = tn_table_row(backend);
+  if (!backend || row->rule == TN_RULE_MISSING) return NULL;
+  bool serves = !kernel || (row->rule == TN_RULE_FALLBACK && tn_backend_prefers_fallback(backend));
+  return serves ? row : NULL;
+}
+
 /* Operators with state, workspace, or kernels by dtype, when nothing prepared the call. */
 tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
   const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
+  const tn_slot_t *fallback =
+      __builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) ? fallback_of_dtype(call, kernel) : NULL;
+  if (fallback) {
+    frame->slot = fallback, call->context = fallback->context;
+    return fallback->run(call);
+  }
   if (!kernel) return missing(call);
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace) {

@@ -50,7 +50,7 @@ const tn_slot_t *tn_row_get(int bit) {
 
 void tn_row_set(int bit, const tn_slot_t *slot) { __atomic_store_n(&rows[bit], slot, __ATOMIC_RELEASE); }
 
-static const tn_slot_t *row_of(const tn_backend_t *backend) {
+const tn_slot_t *tn_table_row(const tn_backend_t *backend) {
   const tn_slot_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
   return row ? row : backend == &tn_backend_meta ? &meta : &missing;
 }
@@ -59,11 +59,10 @@ static const tn_slot_t *row_of(const tn_backend_t *backend) {
 
 /* Of a backend for which the operator has nothing of its own. */
 static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
-  const tn_slot_t *row = row_of(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
+  const tn_slot_t *row = tn_table_row(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
   if (!composite) return row;
   if (row->rule != TN_RULE_FALLBACK) return composite;
-  bool prefers = __atomic_load_n(&backend->prefers_fallback, __ATOMIC_RELAXED);
-  return prefers || composite->rule == TN_RULE_VIEW ? row : composite;
+  return tn_backend_prefers_fallback(backend) || composite->rule == TN_RULE_VIEW ? row : composite;
 }
 
 const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {

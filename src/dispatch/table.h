@@ -16,6 +16,9 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
 /* The slot of a backend that shares its bit with others. */
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
 
+/* What a backend (NULL: none) has for operators that have nothing for it: its fallback, infer on meta, or the error. */
+const tn_slot_t *tn_table_row(const tn_backend_t *backend);
+
 /* What runs for gradients on a backend. */
 const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend);
 

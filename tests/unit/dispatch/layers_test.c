@@ -86,9 +86,9 @@ static tenon_status_t noting(tenon_call_t *c) {
 
 static tenon_status_t around(tenon_call_t *c) {
   char end[64];
-  snprintf(end, sizeof end, "/%s", (const char *)c->context);
   note(c->context);
   tenon_status_t status = tenon_call_next(c);
+  snprintf(end, sizeof end, "/%s", (const char *)c->context); /* which is its own again */
   note(end);
   return status;
 }

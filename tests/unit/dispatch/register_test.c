@@ -206,6 +206,59 @@ TEST("a dtype-restricted kernel of one backend says nothing about others") {
   tenon_registration_release(gpu), tenon_registration_release(npu), tenon_registration_release(cpu);
 }
 
+TEST("dtypes that a backend's own kernels do not serve are its fallback's") {
+  static const char *const backends[] = {"npu", "late_1"};
+  tenon_device_t device;
+  char name[32];
+  probe_start();
+  for (int i = 0; i < 45; i++) { /* so that the second one shares its bit with others */
+    snprintf(name, sizeof name, "filler_%d", i);
+    CHECK_STATUS(tenon_device_find(name, 0, &device), TENON_OK);
+  }
+  for (int i = 0; i < 2; i++) {
+    const char *backend = backends[i];
+    snprintf(name, sizeof name, "%s f32", backend);
+    tenon_registration_t *f32 = probe_add("probe::plain", name, &id[1], 0);
+    CHECK_REFUSED("probe::plain", backend, TENON_UNIMPLEMENTED, "no kernel for ");
+    tenon_registration_t *fallback = probe_fallback(backend, &id[2], 0);
+    CHECK_ANSWER("probe::plain", backend, 2);
+    tenon_registration_t *composite = probe_add("probe::plain", "composite", &id[3], 0);
+    CHECK_ANSWER("probe::plain", backend, 3);
+    tenon_registration_release(fallback);
+    CHECK_ANSWER("probe::plain", backend, 3);
+    fallback = probe_fallback(backend, &id[2], TENON_PREFERRED);
+    CHECK_ANSWER("probe::plain", backend, 2);
+    snprintf(name, sizeof name, "%s f64", backend);
+    tenon_registration_t *f64 = probe_add("probe::plain", name, &id[4], 0);
+    CHECK_ANSWER("probe::plain", backend, 4);
+    tenon_registration_release(f32), tenon_registration_release(f64);
+    tenon_registration_release(composite), tenon_registration_release(fallback);
+  }
+}
+
+TEST("a kernel for an instruction set that the machine lacks counts for nothing") {
+#if defined(__x86_64__)
+  tenon_shutdown();
+  setenv("TENON_CPU_CAPABILITY", "default", 1);
+  probe_start();
+  tenon_registration_t *fast = probe_add("probe::plain", "npu avx512", &id[1], 0),
+                       *fallback = probe_fallback("npu", &id[2], TENON_PREFERRED),
+                       *composite = probe_add("probe::plain", "composite", &id[3], 0),
+                       *cpu = probe_add("probe::plain", "cpu avx2", &id[4], 0);
+  CHECK_RULE("probe::plain", "npu", "fallback");
+  CHECK_ANSWER("probe::plain", "npu", 2);
+  CHECK_ANSWER("probe::plain", "cpu", 3);
+  tenon_registration_t *plain = probe_add("probe::plain", "npu", &id[5], 0);
+  CHECK_ANSWER("probe::plain", "npu", 5);
+  tenon_registration_release(fast), tenon_registration_release(fallback), tenon_registration_release(composite);
+  tenon_registration_release(cpu), tenon_registration_release(plain);
+  tenon_shutdown();
+  unsetenv("TENON_CPU_CAPABILITY");
+#else
+  SKIP("these instruction sets are of x86");
+#endif
+}
+
 static tenon_status_t loop_five(const tenon_loop_t *loop) {
   for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = 5;
   return TENON_OK;
