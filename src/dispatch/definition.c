@@ -148,6 +148,9 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
     tn_definition_offend(b, TENON_INVALID,
                          "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes", op->name,
                          text);
+  else if (w->at == TN_AT_AUTOCAST && w->device)
+    tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: kernel '%s': casts are the same on every backend: 'autocast'",
+                         op->name, text);
   else return true;
   return false;
 }

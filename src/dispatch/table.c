@@ -290,6 +290,22 @@ static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_ba
   return TENON_OK;
 }
 
+/* Kernels that the operator has for layers of the host, other than gradients. */
+static tenon_status_t place_layers(tenon_op_t *op) {
+  static const uint8_t places[][2] = {
+      {TN_AT_VIEW, TN_BIT_VIEW}, {TN_AT_AUTOCAST, TN_BIT_AUTOCAST}, {TN_AT_FUNCTIONAL, TN_BIT_FUNCTIONAL}};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    const tn_kernel_t *k = op->kernels;
+    const tn_slot_t *slot = NULL;
+    while (k && k->words.at != places[i][0]) k = k->next;
+    if (k && k->words.flags & TN_KERNEL_FALLTHROUGH) slot = &through;
+    else if (k)
+      TN_TRY(make(op, &(tn_slot_t){.run = k->run, .context = k->context, .only = k, .rule = TN_RULE_DIRECT}, &slot));
+    TN_TRY(place(op, places[i][1], slot));
+  }
+  return TENON_OK;
+}
+
 tenon_status_t tn_table_build(tenon_op_t *op) {
   const tn_slot_t *cpu, *any, *slot;
   TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
@@ -320,6 +336,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
     if (named) TN_TRY(backend_slot(op, backend, &slot));
     TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, slot) : place(op, backend->bit, slot));
   }
+  TN_TRY(place_layers(op));
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
   __atomic_store_n(&op->autograd, gradients, __ATOMIC_RELEASE);
   __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);

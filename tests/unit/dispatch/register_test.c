@@ -151,6 +151,40 @@ TEST("a backend or a layer has one fallback at a time") {
   }
 }
 
+TEST("an operator's kernels for layers stand before the layer's fallback, the newest first") {
+  static const char *const keys[] = {"view", "autocast", "functional"};
+  probe_start();
+  tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[9], 0);
+  for (int i = 0; i < 3; i++) {
+    char where[64];
+    snprintf(where, sizeof where, "%s fallthrough", keys[i]);
+    CHECK_STATUS(tenon_key_include(keys[i], 1), TENON_OK);
+    CHECK_ANSWER("probe::plain", "cpu", 9);
+    tenon_registration_t *fallback = probe_fallback(keys[i], &id[1], 0);
+    CHECK_ANSWER("probe::plain", "cpu", 1);
+    tenon_registration_t *own = probe_add("probe::plain", keys[i], &id[2], 0);
+    CHECK_RULE("probe::plain", keys[i], "kernel");
+    CHECK_ANSWER("probe::plain", "cpu", 2);
+    CHECK_ANSWER("probe::plain", "npu", 2);
+    CHECK_RULE("probe::view", keys[i], "fallback");
+    tenon_registration_t *newer = probe_add("probe::plain", keys[i], &id[3], TENON_OVERRIDE);
+    CHECK_ANSWER("probe::plain", "cpu", 3);
+    tenon_registration_t *pass = probe_add("probe::plain", where, NULL, TENON_OVERRIDE);
+    CHECK_RULE("probe::plain", keys[i], "fallthrough");
+    CHECK_ANSWER("probe::plain", "cpu", 9);
+    tenon_registration_release(newer), tenon_registration_release(pass);
+    CHECK_ANSWER("probe::plain", "cpu", 2);
+    tenon_registration_release(own);
+    CHECK_ANSWER("probe::plain", "cpu", 1);
+    tenon_registration_release(fallback);
+    CHECK_RULE("probe::plain", keys[i], "fallthrough");
+    CHECK_ANSWER("probe::plain", "cpu", 9);
+    CHECK_STATUS(tenon_key_include(keys[i], 0), TENON_OK);
+  }
+  probe_refused("probe::plain", "autocast npu", 0, TENON_UNIMPLEMENTED, "autocast npu");
+  tenon_registration_release(cpu);
+}
+
 /* ---- loops and dtypes -------------------------------------------------------------------------------------------- */
 
 static double call_f(const char *name, uint32_t dtype) { /* by a kernel that writes its number whatever the dtype */
