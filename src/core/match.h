@@ -81,10 +81,10 @@ static inline bool tn_match_broadcast(tn_match_t *m, const int64_t *shape, int64
 static inline bool tn_match_type(const tn_types_t *types, uint32_t input, const tenon_value_t *attrs,
                                  tenon_dtype_t dtype, tn_match_t *m) {
   const tn_type_source_t *source = &types->inputs[input];
-  if (source->kind == TN_TYPE_VARIABLE) {
+  if (__builtin_expect(source->kind == TN_TYPE_VARIABLE, 1)) {
     if (!source->binds) return m->ids[source->index] == tenon_dtype_id(dtype);
     m->ids[source->index] = tenon_dtype_id(dtype);
-    if (tn_dtype_same(source->fixed, dtype)) return true;
+    if (__builtin_expect(tn_dtype_same(source->fixed, dtype), 1)) return true;
   }
   return tn_types_admit(types, source, attrs, dtype);
 }
@@ -98,7 +98,7 @@ static inline bool tn_match_slots(const tn_match_rule_t *rule, const int64_t *sh
 static inline bool tn_match_input(const tn_match_rule_t *rule, const tenon_tensor_t *t, tn_match_t *m) {
   const int64_t *shape = t->shape;
   int64_t leading = (int64_t)t->ndim - rule->count;
-  if (leading != 0) { /* also without a rule */
+  if (__builtin_expect(leading != 0, 0)) { /* also without a rule */
     if (rule->count < 0) return true;
     if (leading < 0 || !rule->has_leading || !tn_match_broadcast(m, shape, leading)) return false;
     shape += leading;
@@ -120,7 +120,7 @@ static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t cou
 
 static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *const *inputs, const tenon_tensor_t *t,
                                    const tn_match_t *m) {
-  if (rule->same_as >= 0) {
+  if (__builtin_expect(rule->same_as >= 0, 0)) {
     const tenon_tensor_t *like = inputs[rule->same_as];
     return like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
   }
@@ -137,11 +137,11 @@ static inline __attribute__((always_inline)) bool tn_match(const tn_matcher_t *m
                                                            tenon_tensor_t *const *outputs, bool may_create,
                                                            tn_match_t *m) {
   m->leading_count = 0;
-  if (matcher->preset_count && !tn_match_presets(matcher, attrs, m)) return false;
+  if (__builtin_expect(matcher->preset_count, 0) && !tn_match_presets(matcher, attrs, m)) return false;
   for (uint32_t i = 0; i < matcher->input_count; i++) {
     const tn_match_rule_t *rule = &matcher->inputs[i];
     const tenon_tensor_t *t = inputs[i];
-    if (t) {
+    if (__builtin_expect(t != NULL, 1)) {
       if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(rule, t, m)) return false;
     } else if (!rule->is_optional || rule->binds || types->inputs[i].binds) {
       return false; /* what an absent input binds, the next one that has it would */
