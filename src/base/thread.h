@@ -23,6 +23,7 @@ typedef struct tn_kept_t { /* free blocks of one size: of kind k 64 * (k + 1) by
 typedef struct tn_thread_t {
   tn_thread_calls_t calls;
   int32_t depth;            /* of calls that are traced */
+  int32_t nesting;          /* of calls, layers and modes in one another: bounded, dispatch/call.h */
   uint32_t gates[TN_GATES]; /* calls that are in code of each unloadable library: dispatch/call.c */
   struct tn_thread_t *next; /* all threads\' blocks */
   int32_t threads;          /* of a parallel-for begun by this thread; 0: the process's default */

@@ -79,13 +79,17 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
 
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
-  tn_frame_t before = *frame;
+  const tn_slot_t *slot_before = frame->slot;
+  const tn_kernel_t *kernel = frame->kernel;
+  const tenon_layer_t *layer = frame->layer;
+  uint64_t keys_before = frame->keys;
+  void *context = call->context, *state = call->state, *workspace = call->workspace;
   const tn_slot_t *slot = tn_table_slot(call->op, keys & tn_op_mask(call->op));
   frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->layer = NULL, call->context = slot->context;
   tenon_status_t status =
-      tn_trace_is_on() ? tn_trace_run(call, before.keys >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);
-  frame->slot = before.slot, frame->keys = before.keys, frame->kernel = before.kernel, frame->layer = before.layer;
-  call->context = before.call.context, call->state = before.call.state, call->workspace = before.call.workspace;
+      tn_trace_is_on() ? tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);
+  frame->slot = slot_before, frame->keys = keys_before, frame->kernel = kernel, frame->layer = layer;
+  call->context = context, call->state = state, call->workspace = workspace;
   return status;
 }
 
@@ -414,7 +418,12 @@ static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, vo
 
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random) {
-  return enter(op, attrs, NULL, inputs, outputs, wanted, true, random);
+  tn_thread_t *thread = tn_thread();
+  if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(op);
+  thread->nesting++;
+  tenon_status_t status = enter(op, attrs, NULL, inputs, outputs, wanted, true, random);
+  thread->nesting--;
+  return status;
 }
 
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,

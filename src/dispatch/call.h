@@ -38,6 +38,9 @@ tenon_status_t tn_row_run(tenon_call_t *call);
 /* Where a call runs: the device of the first argument that is not on the CPU, else of a device attribute, else the thread's. */
 tenon_device_t tn_call_device(const tenon_call_t *call);
 tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs);
+/* How deep calls may be nested in calls that composites, layers and modes make; past that one of them calls itself. */
+enum { TN_NESTING_MOST = 200 };
+tenon_status_t tn_nested_too_deep(const tenon_op_t *op);
 /* Runs the slot that the frame has. */
 tenon_status_t tn_slot_run(tenon_call_t *call);
 /* The same of a slot that runs no unloadable code, or whose gate was passed.  A kernel that is reached past the layers of

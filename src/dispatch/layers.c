@@ -32,14 +32,26 @@ static tenon_layer_t *released;
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
+tenon_status_t tn_nested_too_deep(const tenon_op_t *op) {
+  return tn_fail(
+      TENON_RANGE,
+      "%s: calls are nested more than %d deep: a layer, a mode or a composite calls the operator that it was "
+      "called for, instead of passing the call on (tenon_call_next)",
+      op->name, TN_NESTING_MOST);
+}
+
 static tenon_status_t run_layer(tenon_call_t *call, const tenon_layer_t *layer) {
   tn_frame_t *frame = tn_frame_of(call);
   const tenon_layer_t *before = frame->layer;
   void *context = call->context;
+  tn_thread_t *thread = tn_thread();
+  if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(call->op);
+  thread->nesting++;
   frame->layer = layer, call->context = layer->context;
   tenon_status_t status =
       tn_trace_is_on() ? tn_trace_function(call, layer->run, "layer", layer->name) : layer->run(call);
   frame->layer = before, call->context = context;
+  thread->nesting--;
   return status;
 }
 
@@ -75,6 +87,8 @@ static tenon_status_t run_mode(tenon_call_t *call, tn_mode_t *mode) {
   tn_frame_t *frame = tn_frame_of(call);
   tn_thread_calls_t *calls = &tn_thread()->calls;
   if (!mode) return tn_redispatch(call, tn_key_below(frame->keys, TN_BIT_MODE));
+  if (tn_thread()->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(call->op);
+  tn_thread()->nesting++;
   tn_thread_calls_t before = *calls;
   tn_mode_t *outer = frame->mode;
   void *context = call->context;
@@ -83,6 +97,7 @@ static tenon_status_t run_mode(tenon_call_t *call, tn_mode_t *mode) {
   if (!mode->next) calls->include &= ~TN_KEY(TN_BIT_MODE);
   tenon_status_t status = tn_trace_is_on() ? tn_trace_function(call, mode->run, "mode", NULL) : mode->run(call);
   frame->mode = outer, call->context = context;
+  tn_thread()->nesting--;
   calls->modes = before.modes, calls->include |= before.include & TN_KEY(TN_BIT_MODE);
   return status;
 }

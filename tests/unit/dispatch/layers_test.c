@@ -323,6 +323,51 @@ TEST("a layer that is made or goes while a call is in another one of its anchor 
   drop(made), drop(b), drop(c);
 }
 
+static int64_t entered;
+
+static tenon_status_t recurses(tenon_call_t *c) { /* calls the operator anew instead of passing on */
+  entered++;
+  return tenon_op_run(c->op, c->attrs, c->inputs, c->outputs);
+}
+
+static tenon_status_t invokes_itself(tenon_call_t *c) {
+  tenon_tensor_t *outputs[1] = {NULL};
+  entered++;
+  return c->host->invoke(c, c->op, c->attrs, c->inputs, outputs);
+}
+
+static tenon_status_t pushes_itself(tenon_call_t *c) {
+  CHECK_STATUS(tenon_mode_push(pushes_itself, NULL), TENON_OK);
+  entered++;
+  tenon_status_t status = tenon_op_run(c->op, c->attrs, c->inputs, c->outputs);
+  tenon_mode_pop();
+  return status;
+}
+
+TEST("a layer, a mode or a composite that calls itself without end is stopped, and the next call works") {
+  start(), probe_start();
+  double out = PROBE_NOTHING;
+  tenon_layer_t *layer = layer_of("a", "above autograd", recurses, NULL);
+  entered = 0;
+  CHECK_STATUS(try_call("layered::times", 2, &out), TENON_RANGE);
+  CHECK_TEXT(tenon_error(), "layered::times: calls are nested more than 200 deep");
+  CHECK(entered == 200 && out == PROBE_NOTHING);
+  drop(layer);
+  CHECK_STATUS(tenon_mode_push(pushes_itself, NULL), TENON_OK);
+  entered = 0;
+  CHECK_STATUS(try_call("layered::times", 2, &out), TENON_RANGE);
+  CHECK(entered == 200);
+  tenon_mode_pop();
+  tenon_registration_t *r = NULL;
+  CHECK_STATUS(tenon_kernel_add("probe::plain", "composite", invokes_itself, NULL, NULL, 0, &r), TENON_OK);
+  entered = 0;
+  CHECK_STATUS(try_call("probe::plain", 2, &out), TENON_RANGE);
+  CHECK_TEXT(tenon_error(), "calls are nested more than 200 deep");
+  CHECK(entered == 201);
+  tenon_registration_release(r);
+  CHECK(call("layered::nested", 2) == 7);
+}
+
 TEST("layers with bad names, places or functions are refused; sixty-four fit") {
   tenon_layer_t *layers[64] = {NULL}, *more = NULL;
   char name[16];
@@ -627,6 +672,23 @@ TEST("the trace shows times, after what was called") {
   CHECK_LINES(release_capture(), "call layered::nested {cpu} -> composite [layered, composite]",
               "  call layered::times {cpu} -> cpu [layered, kernel]", "  layered::times took *",
               "layered::nested took *");
+}
+
+TEST("the environment switches the trace on at the start, and what it does not know is said") {
+  tenon_shutdown();
+  setenv("TENON_TRACE", "dispatch", 1);
+  capture();
+  start();
+  CHECK(call("layered::times", 2) == 6);
+  CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
+  CHECK_LINES(release_capture(), "call layered::times {cpu} -> cpu [layered, kernel]");
+  tenon_shutdown();
+  setenv("TENON_TRACE", "everything", 1);
+  capture();
+  start();
+  CHECK(call("layered::times", 2) == 6);
+  CHECK_LINES(release_capture(), "TENON_TRACE is ignored: trace 'everything': expected dispatch, args or time*");
+  unsetenv("TENON_TRACE");
 }
 
 TEST("words that the trace does not know are refused, and change nothing") {

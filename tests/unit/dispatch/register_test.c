@@ -429,6 +429,33 @@ TEST("a library whose operator has a kernel of somebody else goes when that is u
   tenon_shutdown();
 }
 
+static tenon_status_t pass_on(tenon_call_t *call) { return tenon_call_next(call); }
+
+TEST("kernels of a library that may go are counted however they are reached, and it goes when nobody is in them") {
+  static const int64_t shape[2] = {2, 2}, strides[2] = {1, 2};
+  double in[4] = {2, 4, 6, 8};
+  probe_start();
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", 0, NULL), TENON_OK);
+  for (int way = 0; way < 3; way++) { /* past the layer of layouts, a mode, and both */
+    tenon_library_t *partner = NULL;
+    tenon_tensor_t *x = NULL, *y = NULL;
+    double out[4] = {0};
+    CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner), TENON_OK);
+    CHECK_STATUS(tenon_tensor_borrow(in, tenon_dtype(TENON_F64), 2, shape, way == 1 ? NULL : strides, NULL, NULL, &x),
+                 TENON_OK);
+    CHECK_STATUS(tenon_tensor_borrow(out, tenon_dtype(TENON_F64), 2, shape, way == 1 ? NULL : strides, NULL, NULL, &y),
+                 TENON_OK);
+    if (way) CHECK_STATUS(tenon_mode_push(pass_on, NULL), TENON_OK);
+    for (int i = 0; i < 10; i++) CHECK_STATUS(tenon_op_run(op_of("contract::halve"), NULL, &x, &y), TENON_OK);
+    CHECK(out[0] == 1 && out[1] == 2 && out[2] == 3 && out[3] == 4);
+    if (way) tenon_mode_pop();
+    CHECK_STATUS(tenon_library_unload(partner), TENON_OK);
+    CHECK_STATUS(tenon_op_run(op_of("contract::halve"), NULL, &x, &y), TENON_UNIMPLEMENTED);
+    tenon_tensor_release(x), tenon_tensor_release(y);
+  }
+  tenon_shutdown();
+}
+
 /* ---- shutdown ---------------------------------------------------------------------------------------------------- */
 
 static int destroyed;
