@@ -15,8 +15,8 @@
 
 static const tn_slot_t missing = {.run = tn_layer_missing, .rule = TN_RULE_MISSING};
 static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
-static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_DIRECT};
-static const tn_slot_t autograd_others = {.run = tn_layer_autograd_others, .rule = TN_RULE_DIRECT};
+static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_LAYER};
+static const tn_slot_t autograd_others = {.run = tn_layer_autograd_others, .rule = TN_RULE_LAYER};
 static const tn_slot_t layout = {.run = tn_layer_layout, .rule = TN_RULE_LAYER};
 static const tn_slot_t meta = {.run = tn_layer_meta, .rule = TN_RULE_META};
 static const tn_slot_t through = {.run = tn_layer_fallthrough, .rule = TN_RULE_FALLTHROUGH};

@@ -185,6 +185,42 @@ TEST("an operator's kernels for layers stand before the layer's fallback, the ne
   tenon_registration_release(cpu);
 }
 
+TEST("tools can ask whether a key has a kernel of its own, and for the whole table") {
+  char *text = NULL;
+  probe_start();
+  const tenon_op_t *op = op_of("probe::plain");
+  CHECK(tenon_op_has_kernel(op, "elsewhere") && !tenon_op_has_kernel(op, "npu"));
+  tenon_registration_t *npu = probe_add("probe::plain", "npu", &id[1], 0),
+                       *cpu = probe_add("probe::plain", "cpu fallthrough", NULL, 0),
+                       *composite = probe_add("probe::plain", "composite", &id[2], 0),
+                       *own = probe_add("probe::plain", "autograd npu", &id[3], 0);
+  static const char *const without[] = {"cpu", "gpu", "autograd", "autograd gpu", "view", "other", "no_such_backend"};
+  CHECK(tenon_op_has_kernel(op, "npu") && tenon_op_has_kernel(op, "autograd npu"));
+  for (size_t i = 0; i < sizeof without / sizeof *without; i++) CHECK(!tenon_op_has_kernel(op, without[i]));
+  char line[200];
+  CHECK_STATUS(tenon_op_table(op, &text), TENON_OK);
+  snprintf(line, sizeof line, "%-20s kernel: npu [program, number %llu]\n", "npu",
+           (unsigned long long)probe_slot("probe::plain", "npu").number);
+  CHECK_TEXT(text, line);
+  snprintf(line, sizeof line, "%-20s fallthrough\n", "cpu");
+  CHECK_TEXT(text, line);
+  snprintf(line, sizeof line, "%-20s composite: composite [program, number ", "meta");
+  CHECK_TEXT(text, line);
+  snprintf(line, sizeof line, "%-20s kernel: autograd npu [program, number ", "autograd npu");
+  CHECK_TEXT(text, line);
+  CHECK(!strstr(text, "autocast")); /* what is passed by is not worth a line */
+  tenon_text_release(text);
+  tenon_slot_info_t info = {.size = sizeof info};
+  CHECK_STATUS(tenon_op_slot(op, "no_such_backend", &info), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "no key is called 'no_such_backend'");
+  CHECK_STATUS(tenon_op_slot(op, "autograd no_such_backend", &info), TENON_NOT_FOUND);
+  info = (tenon_slot_info_t){.size = 8, .rule = "untouched"}; /* an older caller's is shorter */
+  CHECK_STATUS(tenon_op_slot(op, "npu", &info), TENON_OK);
+  CHECK(info.size == 8 && strcmp(info.rule, "untouched") == 0);
+  tenon_registration_release(npu), tenon_registration_release(cpu), tenon_registration_release(composite);
+  tenon_registration_release(own);
+}
+
 /* ---- loops and dtypes -------------------------------------------------------------------------------------------- */
 
 static double call_f(const char *name, uint32_t dtype) { /* by a kernel that writes its number whatever the dtype */
