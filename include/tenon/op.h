@@ -292,7 +292,8 @@ struct tenon_host_t {
   tenon_dim_t (*dim)(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b);
   /* infer.  States how many items an output of dtype LIST has; they are there afterwards. */
   tenon_status_t (*list)(tenon_infer_t *infer, uint32_t output, uint32_t count);
-  /* run.  Temporaries on the call's device, ordered on its stream, gone after the call; NULL: failed, and said so. */
+  /* run.  Temporaries on the call's device (of a composite: in host memory), ordered on its stream, gone after the call;
+   * NULL: failed, and said so. */
   void *(*allocate)(tenon_call_t *call, uint64_t size);
   tenon_tensor_t *(*temporary)(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape);
   tenon_tensor_t *(*view)(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset, int32_t ndim,

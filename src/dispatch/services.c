@@ -58,16 +58,23 @@ void tn_frame_clean(tn_frame_t *frame) {
   frame->temporaries = NULL;
 }
 
+/* Where temporaries are: a composite fills them itself, on the host; what is large in it are results of its parts. */
+static tenon_device_t temporary_device(const tenon_call_t *call) {
+  const tn_frame_t *frame = tn_frame_of_const(call);
+  const tn_kernel_t *kernel = frame->kernel ? frame->kernel : frame->slot ? frame->slot->only : NULL;
+  return kernel && kernel->kind == TN_KERNEL_COMPOSITE ? (tenon_device_t){1, 0} : tn_call_device(call);
+}
+
 static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape) {
   tenon_tensor_t *tensor;
-  tenon_status_t status = tn_place_create(tn_call_device(call), dtype, ndim, shape, &tensor);
+  tenon_status_t status = tn_place_create(temporary_device(call), dtype, ndim, shape, &tensor);
   if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
   (void)tn_prefix(status, "%s: ", call->op->name);
   return NULL;
 }
 
 static void *allocate(tenon_call_t *call, uint64_t size) {
-  if (tn_call_device(call).type != 1) {
+  if (temporary_device(call).type != 1) {
     int64_t extent = size < INT64_MAX ? (int64_t)size : -1;
     const tenon_tensor_t *memory = temporary(call, tenon_dtype(TENON_U8), 1, &extent);
     return memory ? memory->data : NULL;

@@ -95,15 +95,21 @@ static inline void graph_output(tenon_builder_t *b, const char *name, tenon_edge
 }
 
 /* Finishes, compiles, and releases the builder and the graph. */
-static inline tenon_executable_t *graph_compile(tenon_builder_t *b, uint32_t flags) {
+static inline tenon_executable_t *graph_compile_with(tenon_builder_t *b, tenon_compile_t options) {
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
-  tenon_compile_t options = {.size = sizeof options, .flags = flags};
+  options.size = sizeof options;
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   tenon_builder_release(b);
   if (graph) CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
   tenon_graph_release(graph);
   return e;
+}
+static inline tenon_executable_t *graph_compile(tenon_builder_t *b, uint32_t flags) {
+  return graph_compile_with(b, (tenon_compile_t){.flags = flags});
+}
+static inline tenon_executable_t *graph_compile_on(tenon_builder_t *b, tenon_device_t device) {
+  return graph_compile_with(b, (tenon_compile_t){.device = device});
 }
 
 static inline tenon_builder_t *graph_begin(void) {

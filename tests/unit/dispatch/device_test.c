@@ -9,29 +9,9 @@
 
 #include "operators.h"
 
-/* Addresses of npu memory are no canonical ones: who dereferences one that was not unmasked crashes. */
-static const uintptr_t disguise = (uintptr_t)1 << 60;
-static void *hide(void *pointer) { return (void *)((uintptr_t)pointer ^ disguise); }
-static void *show(const tenon_tensor_t *t) { return t->device.type == 1 ? t->data : hide(t->data); }
+#include "npu.h"
 
-static int64_t blocks, copies, copy_fails_at, natives;
-static void release(void *context) { blocks--, free(context); }
-
-static tenon_status_t npu_allocate(tenon_call_t *call) {
-  int64_t size = call->attrs[0].as.i;
-  void *data = malloc((size_t)size + 1);
-  blocks++;
-  return call->host->adopt(call, 0, 1, &size, hide(data), release, data);
-}
-
-static tenon_status_t npu_copy(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *y = call->inputs[1];
-  CHECK(tenon_dtype_id(x->dtype) == TENON_U8 && x->ndim == 1 && y->ndim == 1 && x->shape[0] == y->shape[0] &&
-        x->shape[0] > 0);
-  if (++copies == copy_fails_at) return tenon_fail(call, TENON_UNAVAILABLE, "the bus is down");
-  memcpy(show(y), show(x), (size_t)x->shape[0]);
-  return TENON_OK;
-}
+static int64_t natives;
 
 static tenon_status_t npu_negate(tenon_call_t *call) {
   natives++;
@@ -41,27 +21,23 @@ static tenon_status_t npu_negate(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_device_t npu;
-static tenon_registration_t *allocates, *copy, *negates, *falls;
+static tenon_registration_t *negates;
 
 static void start(void) {
-  CHECK_STATUS(tenon_device_find("npu", 0, &npu), TENON_OK);
-  CHECK_STATUS(tenon_kernel_add("core::allocate", "npu", npu_allocate, NULL, NULL, 0, &allocates), TENON_OK);
-  CHECK_STATUS(tenon_kernel_add("core::copy", "npu", npu_copy, NULL, NULL, 0, &copy), TENON_OK);
+  npu_start();
   CHECK_STATUS(tenon_kernel_add("core::neg", "npu f32", npu_negate, &natives, NULL, 0, &negates), TENON_OK);
-  CHECK_STATUS(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &falls), TENON_OK);
 }
 
 static tenon_tensor_t *on_npu(const char *text) {
   tenon_tensor_t *host = tensor_of(text), *made = NULL;
-  CHECK_STATUS(tenon_tensor_copy_to(host, npu, &made), TENON_OK);
+  CHECK_STATUS(tenon_tensor_copy_to(host, npu_device, &made), TENON_OK);
   tenon_tensor_release(host);
   return made;
 }
 
 static void check_npu(const tenon_tensor_t *tensor, const char *expected) {
   tenon_tensor_t *host = NULL;
-  CHECK(tensor->device.type == 12 && tensor->device.id == npu.id);
+  CHECK(tensor->device.type == 12 && tensor->device.id == npu_device.id);
   CHECK_STATUS(tenon_tensor_copy_to(tensor, (tenon_device_t){1, 0}, &host), TENON_OK);
   CHECK_TENSOR(host, expected);
   tenon_tensor_release(host);
@@ -152,7 +128,7 @@ TEST("a device without a required operator is told which") {
 }
 
 TEST("nothing is left behind") {
-  tenon_registration_release(falls), tenon_registration_release(negates);
+  tenon_registration_release(npu_falls), tenon_registration_release(negates);
   tenon_shutdown();
   CHECK(blocks == 0);
 }

@@ -7,11 +7,13 @@
 #include "operators.h"
 
 #include "contract_cases.h"
+#include "npu.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 TENON_C const tenon_descriptor_t *tenon_library_partner(void);
 
 enum { PORTS = 16 };
+#define ON_NPU 0x80000000u /* in place of compile flags */
 
 typedef struct flat_t { /* tensors of a variant, items of lists one by one */
   tenon_tensor_t *tensors[PORTS];
@@ -65,7 +67,8 @@ static tenon_executable_t *compile_case(const contract_case_t *c, const char *li
   CHECK_STATUS(tenon_builder_node(b, "the_node", op, attr_values(attrs), flat->operands, results, count), TENON_OK);
   tenon_attrs_release(attrs);
   for (int32_t i = 0; i < count; i++) CHECK_STATUS(tenon_builder_output(b, NULL, results[i]), TENON_OK);
-  return graph_compile(b, flags);
+  if (flags != ON_NPU) return graph_compile(b, flags);
+  return graph_compile_on(b, npu_device);
 }
 
 /* Outputs of a run as the results that the table has. */
@@ -175,6 +178,16 @@ TEST("operators called from the kernels of another loaded library do the same as
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", 0, NULL), TENON_OK);
   check_library("partner");
   tenon_shutdown();
+}
+
+TEST("on a device to which everything falls back they do the same") {
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", 0, NULL), TENON_OK);
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", 0, NULL), TENON_OK);
+  npu_start();
+  for (int i = 0; i < CONTRACT_CASES; i++) check_case(&contract_cases[i], "contract", ON_NPU);
+  for (int i = 0; i < CONTRACT_CASES; i++) check_case(&contract_cases[i], "partner", ON_NPU);
+  tenon_shutdown();
+  CHECK(blocks == 0);
 }
 
 TEST("the same sources linked into the program do the same as nodes") {
