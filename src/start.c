@@ -4,6 +4,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "autograd/record.h"
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -27,6 +28,7 @@ static tenon_status_t start(void) {
   tn_text_clear(&offences);
   if (status == TENON_OK) tn_registry_release(core);
   else tn_registry_clear();
+  tn_autograd_start();
   tn_graph_start();
   tn_trace_start();
   tn_fallback_start();
@@ -48,6 +50,7 @@ void tenon_shutdown(void) {
     tn_registry_clear();
     tn_registrations_clear();
     tn_layers_clear();
+    tn_autograd_clear();
     tn_parallel_shutdown();
     __atomic_store_n(&started, 0, __ATOMIC_RELEASE);
   }

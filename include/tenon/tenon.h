@@ -261,8 +261,8 @@ TENON_API void tenon_registration_release(tenon_registration_t *registration);
 /* What stands in the table of an operator for a key: "npu", "meta", "autograd npu", "view", ... */
 typedef struct tenon_slot_info_t { /* texts live as long as the operator; NULL: no kernel stands there */
   uint32_t size, is_missing;
-  const char *rule; /* "kernel", "composite explicit", "composite", "autograd", "fallback", "fallthrough", "view",
-                                  "layer", "missing" */
+  const char *rule; /* "kernel", "composite explicit", "composite", "autograd", "gradient", "fallback", "fallthrough",
+                       "view", "infer", "layer", "missing" */
   const char *kernel, *library; /* the first of several by dtype */
   uint64_t number;              /* of its registration, counted over the process; 0: none */
 } tenon_slot_info_t;
@@ -298,6 +298,110 @@ TENON_API tenon_status_t tenon_dangling(char **out_text);
  * and "time" with commas between; NULL: off, and then it costs nothing.  Running threads show their next call.  At the start
  * the environment variable TENON_TRACE says it. */
 TENON_API tenon_status_t tenon_trace_set(const char *what);
+
+/* ---- gradients -------------------------------------------------------------------------------------------------- */
+
+/* Calls whose inputs require a gradient, or were made of such, are recorded; backward goes back through what was recorded
+ * (docs/autograd.md).  Calls without such inputs pay nothing.  A recorded history belongs to its tensors: it goes with the
+ * last of them.  Different histories may be gone back through by several threads at once; one history by one at a time,
+ * unless all keep it.  The gradient of a tensor has its dtype and shape. */
+
+/* The tensor (one of the host's, of a float dtype, not a list) becomes a leaf: gradients accumulate at it.  is_on 0: it is
+ * one no more.  Errors: made in inference mode, or made of other tensors that require one (detach it first). */
+TENON_API tenon_status_t tenon_tensor_require_grad(tenon_tensor_t *tensor, int32_t is_on);
+/* Is it a leaf, or made of leaves by calls that were recorded? */
+TENON_API int32_t tenon_tensor_requires_grad(const tenon_tensor_t *tensor);
+TENON_API int32_t tenon_tensor_is_leaf(const tenon_tensor_t *tensor); /* nothing recorded made it */
+/* Lends what backward accumulated, until it is set anew or backward adds to it; NULL: nothing. */
+TENON_API tenon_tensor_t *tenon_tensor_grad(const tenon_tensor_t *tensor);
+/* Retains `grad` (same dtype and shape) in its place; NULL: none, as before the first backward. */
+TENON_API tenon_status_t tenon_tensor_grad_set(tenon_tensor_t *tensor, tenon_tensor_t *grad);
+/* Backward keeps the gradient of this tensor too, which is no leaf, for tenon_tensor_grad. */
+TENON_API tenon_status_t tenon_tensor_retain_grad(tenon_tensor_t *tensor);
+/* The same memory without history. */
+TENON_API tenon_status_t tenon_tensor_detach(tenon_tensor_t *tensor, tenon_tensor_t **out_tensor);
+/* How often calls wrote to its memory.  Operators that state it, and results that are given to call_into, are counted; run
+ * into memory that is given, and the program's own writing, are not. */
+TENON_API uint64_t tenon_tensor_version(const tenon_tensor_t *tensor);
+
+/* Called with the gradient of a tensor when backward has all of it, before it goes on; *out_grad (NULL before): another
+ * one in its place, a reference that is given over.  Hooks of a tensor are called in the order in which they were added. */
+typedef tenon_status_t (*tenon_hook_fn)(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad);
+typedef struct tenon_hook_t tenon_hook_t;
+/* The hook lives with the tensor's history; out_hook NULL: it is never taken off.  destroy(context): when it is gone. */
+TENON_API tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function, void *context,
+                                           tenon_free_fn destroy, tenon_hook_t **out_hook);
+TENON_API void tenon_hook_remove(tenon_hook_t *hook); /* takes it off, and ends the handle */
+
+enum {                        /* flags of going back */
+       TENON_GRAD_KEEP = 1,   /* what was saved stays, so that it can be done again */
+       TENON_GRAD_CREATE = 2, /* going back is recorded too, so that gradients have gradients; implies KEEP */
+       TENON_GRAD_UNUSED = 4  /* of tenon_gradients: an input that outputs do not depend on is no error, it gets NULL */
+};
+/* From the gradients of `count` outputs (grads NULL, or grads[i] NULL: one, for an output of one element) to those of all
+ * leaves that they were made of, where they are added to what is there.  After an error leaves may have got a part, and
+ * what was gone through is let go. */
+TENON_API tenon_status_t tenon_backward(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads, int32_t count,
+                                        uint32_t flags);
+/* The same for just these inputs (leaves or not); nothing accumulates.  out_grads[i] is the caller's. */
+TENON_API tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads, int32_t count,
+                                         tenon_tensor_t *const *inputs, int32_t input_count, uint32_t flags,
+                                         tenon_tensor_t **out_grads);
+
+/* Are calls of this thread recorded?  It gives what it was; on at the start. */
+TENON_API int32_t tenon_grad_mode_set(int32_t is_on);
+TENON_API int32_t tenon_grad_mode_get(void);
+/* Nothing is recorded either, and memory that is made meanwhile can never be used where calls are recorded: that is an
+ * error.  It gives what it was. */
+TENON_API int32_t tenon_inference_mode_set(int32_t is_on);
+TENON_API int32_t tenon_inference_mode_get(void);
+/* What a call of an operator without a gradient means: backward that comes to it fails (the default); it says so once on
+ * stderr and gives nothing; or such calls are not recorded. */
+enum { TENON_GRAD_MISSING_ERROR = 1, TENON_GRAD_MISSING_WARN = 2, TENON_GRAD_MISSING_PASS = 3 };
+/* For this thread (policy 0: as the process), or for the process. */
+TENON_API tenon_status_t tenon_grad_missing_set(int32_t policy, int32_t is_process);
+TENON_API int32_t tenon_grad_missing_get(void);
+
+/* Functions of a program with a backward of their own. */
+typedef struct tenon_function_call_t {
+  uint32_t size;
+  int32_t input_count, output_count;
+  void *context;
+  tenon_tensor_t *const *inputs; /* forward; what it calls is not recorded */
+  tenon_tensor_t **outputs;      /* forward: set, references that are given over */
+  tenon_tensor_t *const *grads;  /* backward: of each output, NULL: none came */
+  tenon_tensor_t **out_grads;    /* backward: set for inputs, references that are given over; NULL: none */
+  uint64_t needs;                /* bit i: input i wants one (inputs from 64 on: always set with bit 63) */
+  void *host;
+} tenon_function_call_t;
+typedef tenon_status_t (*tenon_function_fn)(tenon_function_call_t *call);
+typedef struct tenon_function_t {
+  uint32_t size;
+  const char *name; /* for messages; copied */
+  tenon_function_fn forward, backward;
+  void *context;
+  tenon_free_fn
+      destroy; /* destroy(context) once for each call, also one that fails: when backward cannot come any more */
+} tenon_function_t;
+/* Calls forward and records it; outputs[i] are the caller's. */
+TENON_API tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tensor_t *const *inputs,
+                                             int32_t input_count, tenon_tensor_t **outputs, int32_t output_count);
+/* forward: keeps a tensor (an input, an output, any other; NULL too) for backward, which gets the i-th that was saved as
+ * a new reference, or an error if its memory was written to since. */
+TENON_API tenon_status_t tenon_function_save(tenon_function_call_t *call, tenon_tensor_t *tensor);
+TENON_API tenon_status_t tenon_function_saved(tenon_function_call_t *call, int32_t index, tenon_tensor_t **out_tensor);
+
+/* Compares gradients with differences, for tests.  `function` makes `output_count` outputs of the inputs, which are f64
+ * where they require a gradient, and must give the same each time.  The message names input, element and both numbers. */
+typedef tenon_status_t (*tenon_gradient_fn)(void *context, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs);
+typedef struct tenon_gradient_check_t {
+  uint32_t size, flags; /* flags: 0 */
+  double step;          /* of the differences (five points), 0: 1e-3 */
+  double tolerance;     /* relative to 1 + the difference, 0: 1e-7 */
+} tenon_gradient_check_t;
+TENON_API tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, tenon_tensor_t *const *inputs,
+                                              int32_t input_count, int32_t output_count,
+                                              const tenon_gradient_check_t *options);
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@ typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to thr
   uint64_t layers;                 /* of users that are on, by number: dispatch/layers.c */
   struct tn_mode_t *modes;         /* the stack, the top first */
   int32_t device_type, device_id;  /* the default device, of calls that state none; type 0: the CPU */
+  int32_t is_inference;            /* memory that is made now is never used for gradients */
 } tn_thread_calls_t;
 
 enum { TN_GATES = 32 };
@@ -31,6 +32,9 @@ typedef struct tn_thread_t {
   void *profile;            /* the profile that spans of this thread go to, or NULL */
   uint64_t seed, drawn;     /* random numbers of this thread, if it has a seed of its own */
   int32_t has_seed;
+  int32_t no_gradient;                /* what calls without a gradient do, 0: as the process says */
+  int32_t frees;                      /* it is freeing histories */
+  struct tn_node_t *dead_nodes;       /* that it still has to free */
   void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
   char *error;                        /* message of the last failure, or NULL: short_error */

@@ -177,6 +177,28 @@ static tenon_status_t parse_call(parser_t *p, int depth, tn_gradient_value_t *ou
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
 
+/* Core operators that look at shape and dtype of a tensor, not at its elements. */
+static bool is_shape_only(const char *op, uint32_t argument) {
+  static const struct {
+    const char *op;
+    uint32_t arguments;
+  } known[] = {{"core::shape", 1}, {"core::size", 1}, {"core::size_ratio", 3}, {"core::cast_like", 2}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].op, op) == 0) return known[i].arguments >> argument & 1;
+  return false;
+}
+
+static void collect_uses(const tn_gradient_value_t *call, tn_gradient_rule_t *rule) {
+  for (uint32_t i = 0; i < call->argument_count; i++) {
+    const tn_gradient_value_t *value = &call->arguments[i];
+    bool shaped = !value->keyword && i < 32 && is_shape_only(call->name, i);
+    uint64_t bit = value->index >= 0 ? (uint64_t)1 << value->index : 0;
+    if (value->kind == TN_GRADIENT_CALL) collect_uses(value, rule);
+    if (value->kind == TN_GRADIENT_INPUT) *(shaped ? &rule->inputs_shaped : &rule->inputs_used) |= bit;
+    if (value->kind == TN_GRADIENT_OUTPUT) *(shaped ? &rule->outputs_shaped : &rule->outputs_used) |= bit;
+  }
+}
+
 static tenon_status_t parse_rule(parser_t *p, uint64_t *named, tn_gradient_rule_t *out) {
   tn_lexer_t *lexer = &p->lexer, first = *lexer;
   const tn_schema_t *schema = p->schema;
@@ -208,7 +230,9 @@ static tenon_status_t parse_rule(parser_t *p, uint64_t *named, tn_gradient_rule_
                            schema->inputs[inputs[i]].name);
   out->kind = TN_RULE_CALL;
   out->call.index = -1;
-  return parse_call(p, 1, &out->call);
+  TN_TRY(parse_call(p, 1, &out->call));
+  collect_uses(&out->call, out);
+  return TENON_OK;
 }
 
 static tenon_status_t check_named(const parser_t *p, uint64_t named) {

@@ -31,6 +31,8 @@ typedef struct tn_gradient_rule_t {
   const int32_t *inputs; /* the k-th result of the call is the gradient of inputs[k] */
   uint8_t kind;          /* TN_RULE_... */
   tn_gradient_value_t call;
+  uint64_t inputs_used, outputs_used;     /* bit i: the call reads elements of inputs[i], of results[i] */
+  uint64_t inputs_shaped, outputs_shaped; /* or only its shape or dtype: memory is not kept for that */
 } tn_gradient_rule_t;
 
 typedef struct tn_gradient_t {

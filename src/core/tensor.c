@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 
 bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides) {
@@ -93,7 +94,8 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
   tn_storage_t *storage = size > SIZE_MAX / 2 && is_own ? NULL : tn_block_get(room_of(size, is_own));
   if (!storage) return tn_no_memory("a tensor", is_own ? (size_t)size : sizeof *storage);
   if (is_own) data = (char *)storage + TN_ALIGNMENT, release = release_own;
-  *storage = (tn_storage_t){1, data, size, 0, release, context, false};
+  *storage = (tn_storage_t){1, data, size, 0, release, context, .version = 0};
+  storage->is_inference = tn_thread()->calls.is_inference;
   *out_storage = storage;
   return TENON_OK;
 }
@@ -115,6 +117,8 @@ void tn_storage_release(tn_storage_t *storage) {
   tn_block_put(storage, room_of(storage->size, is_own));
 }
 
+void (*tn_history_release)(struct tn_history_t *history);
+
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
 static inline size_t header_size(int32_t ndim) { return sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t); }
@@ -124,8 +128,8 @@ static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtyp
     return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
   tn_tensor_t *tensor = tn_block_get(header_size(ndim));
   if (!tensor) return tn_no_memory("a tensor", header_size(ndim));
-  *tensor =
-      (tn_tensor_t){{data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, ndim};
+  *tensor = (tn_tensor_t){
+      {data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, NULL, ndim};
   tensor->view.shape = tensor->room, tensor->view.strides = tensor->room + ndim;
   *out = tensor;
   return TENON_OK;
@@ -269,6 +273,7 @@ void tenon_tensor_release(tenon_tensor_t *tensor) {
   if (!is_last(&owned->references)) return;
   if (tn_dtype_is(tensor->dtype, TENON_LIST))
     for (int64_t i = 0; i < tensor->shape[0]; i++) tenon_tensor_release(tenon_item(tensor, i));
+  if (owned->history) tn_history_release(owned->history);
   tn_storage_release(owned->storage);
   tn_block_put(owned, header_size(owned->room_ndim));
 }

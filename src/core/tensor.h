@@ -20,16 +20,22 @@ typedef struct tn_storage_t {
   int64_t string_count;  /* string tensors: elements, whose texts are owned too */
   tenon_free_fn release; /* NULL: the memory is the caller's */
   void *context;
-  bool is_file; /* mapped from a file, never written to */
+  bool is_file;      /* mapped from a file, never written to */
+  bool is_inference; /* made in inference mode: gradients never use it */
+  uint64_t version;  /* atomic: counts the calls that wrote to it */
 } tn_storage_t;
 
 typedef struct tn_tensor_t {
   tenon_tensor_t view;
   int64_t references; /* atomic */
   tn_storage_t *storage;
-  int32_t room_ndim; /* places in room: shape, then strides */
+  struct tn_history_t *history; /* how gradients reach it, NULL: they do not; src/autograd's */
+  int32_t room_ndim;            /* places in room: shape, then strides */
   int64_t room[];
 } tn_tensor_t;
+
+/* Lets go of a tensor's history, which may free other tensors: set where histories are made. */
+extern void (*tn_history_release)(struct tn_history_t *history);
 
 /* Fills strides row-major; true when the number of elements fits int64. */
 bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides);
@@ -54,6 +60,15 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
                                  tn_storage_t **out_storage);
 void tn_storage_retain(tn_storage_t *storage);
 void tn_storage_release(tn_storage_t *storage);
+/* How often its memory was written to by calls that say so, of tensors without storage 0; and: once more. */
+static inline uint64_t tn_tensor_version(const tenon_tensor_t *tensor) {
+  const tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((const tn_tensor_t *)tensor)->storage : NULL;
+  return storage ? __atomic_load_n(&storage->version, __ATOMIC_RELAXED) : 0;
+}
+static inline void tn_tensor_written(tenon_tensor_t *tensor) {
+  tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((tn_tensor_t *)tensor)->storage : NULL;
+  if (storage) __atomic_fetch_add(&storage->version, 1, __ATOMIC_RELAXED);
+}
 tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
                               const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);
 

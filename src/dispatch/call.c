@@ -69,11 +69,18 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
 }
 
+/* After success: what was saved of their memory before is out of date. */
+static void count_writes(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written && inputs[i]) tn_tensor_written(inputs[i]);
+}
+
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                            const tenon_random_t *random) {
   tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random);
   tn_frame_close(frame);
+  if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   return status;
 }
 
@@ -120,9 +127,20 @@ static int64_t draws_of(const tenon_op_t *op, int64_t stated, tenon_tensor_t *co
   return stated;
 }
 
-static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t *const *outputs, void *state) {
+static tenon_status_t run_writing(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
+  tn_frame_t frame;
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
+  tn_frame_close(&frame);
+  if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
+  return status;
+}
+
+/* Operators that draw numbers or write to inputs. */
+static tenon_status_t run_special(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t *const *outputs, void *state) {
   tn_inference_t inference = {0};
+  if (!(op->traits & TENON_RANDOM)) return run_writing(op, attrs, inputs, outputs, state, NULL);
   if (op->infer) {
     tenon_meta_t **in, **out;
     tn_scratch_mark_t mark = tn_scratch_mark();
@@ -133,17 +151,15 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
     tn_scratch_reset(mark);
     if (status != TENON_OK) return status;
   }
-  tn_frame_t frame;
   tenon_random_t random = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random);
-  tn_frame_close(&frame);
-  return status;
+  return run_writing(op, attrs, inputs, outputs, state, &random);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t *op, const tenon_value_t *attrs,
                                                                 tenon_tensor_t *const *inputs,
                                                                 tenon_tensor_t *const *outputs, void *state) {
-  if (__builtin_expect((op->traits & TENON_RANDOM) != 0, 0)) return run_random(op, attrs, inputs, outputs, state);
+  if (__builtin_expect((op->traits & (TENON_RANDOM | TN_WRITES)) != 0, 0))
+    return run_special(op, attrs, inputs, outputs, state);
   tn_frame_t frame;
   tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, NULL);
   tn_frame_close(&frame);
@@ -268,7 +284,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   inference.extents = NULL, inference.device = NULL;
   tenon_device_t device;
   tenon_meta_t **in, **out;
-  uint64_t made = 0, written = 0;
+  uint64_t made = 0, written = 0, given = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) wanted |= wanted || !may_create ? (uint64_t)1 << o : 0; /* wanted 0: all */
     else if (!may_create && !op->schema.outputs[o].is_optional)
@@ -283,7 +299,9 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   device = tn_device_of(op, attrs, inputs);
   if (device.type != 1) inference.device = &device;
   tenon_status_t status = TENON_OK;
-  bool is_view_only = op->is_view;
+  bool is_view_only = op->is_view; /* nothing runs, unless some layer has to see it */
+  for (uint32_t i = 0; i < op->input_count && is_view_only; i++)
+    if (inputs[i] && inputs[i]->keys & TN_KEY(TN_BIT_AUTOGRAD)) is_view_only = false;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!out[o]) continue;
     int32_t same = written_input(op, o);
@@ -293,6 +311,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
         status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
                          op->schema.outputs[o].name, op->schema.inputs[same].name);
       if (status == TENON_OK) status = fill_slots(&inference, out[o], inputs, outputs[o]);
+      if (status == TENON_OK) given |= (uint64_t)1 << o;
       is_view_only = false;
     } else if (same >= 0 && inputs[same]) {
       outputs[o] = inputs[same];
@@ -309,10 +328,13 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
       random = &own;
     }
+    for (uint32_t o = 0; given && o < op->output_count; o++) /* before: what is saved of them is the new contents */
+      if (given >> o & 1) tn_tensor_written(outputs[o]);
     if (inference.infer.workspace.value > 0)
       __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
     status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
     tn_frame_close(&frame);
+    if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
@@ -346,6 +368,10 @@ static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *a
     dense[made] = inputs[made];
     if (strided) status = tenon_tensor_copy_to(inputs[made], inputs[made]->device, &dense[made]);
     else tenon_tensor_retain(dense[made]);
+    if (strided && status == TENON_OK && inputs[made]->keys & TN_KEY(TN_BIT_AUTOGRAD) && tn_autograd.share) {
+      status = tn_autograd.share(inputs[made], dense[made]);
+      if (status != TENON_OK) tenon_tensor_release(dense[made]);
+    }
   }
   if (status == TENON_OK) status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
   else made--;

@@ -67,6 +67,14 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call);
 tenon_status_t tn_layer_view(tenon_call_t *call);
 /* The slot that the frame's keys lead to now. */
 const tn_slot_t *tn_slot_again(tenon_call_t *call);
+tenon_status_t tn_layer_gradient(tenon_call_t *call);
+/* What makes history of calls, and gives `copy` (a dense copy that a call made for itself) or a slot the history of the
+ * tensor that it stands for: src/autograd sets them when the runtime starts. */
+typedef struct tn_autograd_t {
+  tenon_run_fn record;
+  tenon_status_t (*share)(tenon_tensor_t *from, tenon_tensor_t *copy);
+} tn_autograd_t;
+extern tn_autograd_t tn_autograd;
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

@@ -410,6 +410,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
     tn_definition_offend(
         b, TENON_INVALID,
         "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
   op->is_view = !op->kernels && is_view_operator(op);
   if (!op->kernels && !t.has_bad_kernel && !op->is_view)
     tn_definition_offend(

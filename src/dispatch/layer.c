@@ -38,6 +38,12 @@ tenon_status_t tn_layer_meta(tenon_call_t *call) {
 
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
+tn_autograd_t tn_autograd;
+
+tenon_status_t tn_layer_gradient(tenon_call_t *call) {
+  return tn_autograd.record ? tn_autograd.record(call) : tenon_call_next(call);
+}
+
 /* ---- backends that share a bit ---------------------------------------------------------------------------------- */
 
 /* Adds the backends of a tensor, of the items of a list, to the two first ones that differ. */

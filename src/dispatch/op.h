@@ -16,6 +16,9 @@
 typedef struct tn_library_t tn_library_t;
 
 enum { TN_GATE_SEVERAL = TN_GATES - 1 };
+/* A trait of ours, beside those of tenon/op.h: it has written inputs. */
+#define TN_WRITES ((uint64_t)1 << 63)
+
 enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW };
 
 typedef struct tn_loop_t {

@@ -175,6 +175,10 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
   return TENON_OK;
 }
 
+static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
+  return tn_autograd.share && from->keys & TN_KEY(TN_BIT_AUTOGRAD) ? tn_autograd.share(from, to) : TENON_OK;
+}
+
 tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tn_tensor_t *slot = (tn_tensor_t *)t;
   if (t->dtype.bits && !tn_dtype_same(t->dtype, tensor->dtype))
@@ -196,14 +200,17 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
   tenon_tensor_release(own);
-  return TENON_OK;
+  return copy_history(tensor, t);
 }
 
 static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   if (t->keys & TN_TENSOR_UNSET) return tn_slot_take(t, tensor);
   bool lists =
       tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) && t->shape[0] == tensor->shape[0];
-  if (!lists) return tn_place_copy_into(tensor, t);
+  if (!lists) {
+    TN_TRY(tn_place_copy_into(tensor, t));
+    return copy_history(tensor, t);
+  }
   for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(assign_one(tenon_item(t, i), tenon_item(tensor, i)));
   return TENON_OK;
 }

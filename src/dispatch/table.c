@@ -25,6 +25,8 @@ static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
 static const tn_slot_t mode = {.run = tn_layer_mode, .rule = TN_RULE_LAYER};
 static const tn_slot_t trace = {.run = tn_layer_trace, .rule = TN_RULE_LAYER};
 static const tn_slot_t view = {.run = tn_layer_view, .rule = TN_RULE_VIEW};
+static const tn_slot_t gradient = {.run = tn_layer_gradient, .rule = TN_RULE_GRADIENT};
+static const tn_slot_t no_gradient = {.run = tn_layer_gradient, .rule = TN_RULE_FALLTHROUGH}; /* says so in backward */
 static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
 
 static const tn_slot_t *row_at_start(int bit) {
@@ -39,6 +41,7 @@ static const tn_slot_t *row_at_start(int bit) {
   case TN_BIT_ABOVE_FUNCTIONAL: return &chain;
   case TN_BIT_MODE: return &mode;
   case TN_BIT_TRACE: return &trace;
+  case TN_BIT_AUTOGRAD: return &no_gradient;
   default: return bit <= TN_BIT_META ? &missing : &through;
   }
 }
@@ -231,8 +234,11 @@ static tenon_status_t autograd_slot(tenon_op_t *op, const tn_backend_t *backend,
         op,
         &(tn_slot_t){.run = k->run, .context = k->context, .only = k, .rule = own ? TN_RULE_DIRECT : TN_RULE_AUTOGRAD},
         out_slot);
+  if (op->gradient.text) return *out_slot = &gradient, TENON_OK;
+  bool has_graph = false; /* its body runs as a graph, which makes no history */
+  for (uint32_t i = 0; i < op->schema.attr_count; i++) has_graph |= op->schema.attrs[i].kind == TENON_KIND_GRAPH;
   if (s.has_composite && !s.has_explicit &&
-      !op->gradient.text) /* also under a backend's own kernel, which keeps the gradient */
+      !has_graph) /* also under a backend's own kernel, which keeps the gradient */
     return kernels_slot(op, NULL, TN_RULE_COMPOSITE, out_slot);
   return TENON_OK;
 }

@@ -65,6 +65,7 @@ static answer_t for_gradients(const world_t *w, const char *backend) {
   if (may_decompose && !newest(w, DIRECT, backend)) return kernel_answer(composite, "composite");
   if ((e = newest(w, AUTOGRAD, NULL))) return kernel_answer(e, "autograd");
   if (may_decompose) return kernel_answer(composite, "composite");
+  if (w->has_gradient) return (answer_t){"gradient", NULL, false};
   if ((e = newest(w, GRADIENT_FALLBACK, NULL))) return (answer_t){"fallback", e, false};
   return (answer_t){"fallthrough", NULL, false};
 }
@@ -112,7 +113,7 @@ static double walk(const world_t *w, const char *backend, bool with_gradients, t
   for (int step = with_gradients ? 0 : 1; step < 3; step++) {
     if (step == 2 && strcmp(backend, "cpu") == 0) break;
     answer_t a = step == 0 ? for_gradients(w, backend) : for_backend(w, step == 1 ? backend : "cpu");
-    if (strcmp(a.rule, "fallthrough") == 0) continue;
+    if (strcmp(a.rule, "fallthrough") == 0 || strcmp(a.rule, "gradient") == 0) continue; /* nothing is to be recorded */
     if (strcmp(a.rule, "view") == 0) return strcmp(backend, "meta") ? PROBE_VIEWED : PROBE_NOTHING;
     if (strcmp(a.rule, "infer") == 0) return PROBE_NOTHING;
     if (strcmp(a.rule, "missing") == 0) break;

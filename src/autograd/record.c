@@ -1,0 +1,389 @@
+/* Recording: the slot that stands in the dispatch table for gradients.  Passes the call on with gradients off, so that what
+ * a kernel calls is not recorded again, then makes a node of it.  Invariant: a call that fails leaves no history, and
+ * everything that can be refused is refused before the call runs. */
+#include "autograd/record.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/value.h"
+#include "dispatch/call.h"
+#include "dispatch/infer.h"
+#include "dispatch/registry.h"
+
+bool tn_records(void) { return !(tn_thread()->calls.exclude & TN_KEY(TN_BIT_AUTOGRAD)); }
+
+bool tn_records_set(bool is_on) {
+  uint64_t *exclude = &tn_thread()->calls.exclude;
+  bool before = !(*exclude & TN_KEY(TN_BIT_AUTOGRAD));
+  if (is_on) *exclude &= ~TN_KEY(TN_BIT_AUTOGRAD);
+  else *exclude |= TN_KEY(TN_BIT_AUTOGRAD);
+  return before;
+}
+
+tenon_status_t tn_history_share(tenon_tensor_t *from, tenon_tensor_t *copy) {
+  tn_history_t *history = tn_history_of(from);
+  if (tn_dtype_is(from->dtype, TENON_LIST) && tn_dtype_is(copy->dtype, TENON_LIST)) {
+    for (int64_t i = 0; i < from->shape[0]; i++) TN_TRY(tn_history_share(tenon_item(from, i), tenon_item(copy, i)));
+    copy->keys |= from->keys & TN_KEY(TN_BIT_AUTOGRAD);
+    return TENON_OK;
+  }
+  if (!history || from == copy || !tn_records()) return TENON_OK;
+  if (!tn_tensor_is_owned(copy))
+    return tn_fail(TENON_INVALID, "a result that gradients go through is a view on a caller's stack: expected a tensor "
+                                  "of tenon_tensor_create, or NULL");
+  tn_history_set(copy, history);
+  return TENON_OK;
+}
+
+/* ---- what there is to record -------------------------------------------------------------------------------------- */
+
+typedef struct plan_t { /* of one call */
+  const tenon_op_t *op;
+  uint64_t needed; /* inputs through which gradients go */
+  uint64_t inputs_saved, outputs_saved, inputs_shaped, outputs_shaped;
+  int kind;
+  bool has_lists;
+  tn_node_shape_t shape;
+} plan_t;
+
+static bool has_history(const tenon_tensor_t *t) { /* and can have a gradient */
+  if (!t || !(t->keys & TN_KEY(TN_BIT_AUTOGRAD))) return false;
+  if (!tn_dtype_is(t->dtype, TENON_LIST)) return tn_history_of(t) && tn_is_differentiable(t->dtype);
+  for (int64_t i = 0; i < t->shape[0]; i++)
+    if (has_history(tenon_item(t, i))) return true;
+  return false;
+}
+
+static uint32_t items_of(const tenon_tensor_t *t) {
+  return !t ? 0 : tn_dtype_is(t->dtype, TENON_LIST) ? (uint32_t)t->shape[0] : 1;
+}
+
+static void plan_rules(plan_t *p) {
+  const tn_gradient_t *g = &p->op->gradient;
+  uint64_t with_rule = 0;
+  for (uint32_t r = 0; r < g->rule_count; r++) {
+    const tn_gradient_rule_t *rule = &g->rules[r];
+    uint64_t inputs = 0;
+    for (uint32_t i = 0; i < rule->input_count; i++) inputs |= (uint64_t)1 << rule->inputs[i];
+    if (rule->kind == TN_RULE_NONE || !(inputs & p->needed)) continue;
+    with_rule |= inputs;
+    p->inputs_saved |= rule->inputs_used, p->outputs_saved |= rule->outputs_used;
+    p->inputs_shaped |= rule->inputs_shaped, p->outputs_shaped |= rule->outputs_shaped;
+  }
+  p->needed &= with_rule;
+  p->inputs_shaped &= ~p->inputs_saved, p->outputs_shaped &= ~p->outputs_saved;
+}
+
+/* Room for shapes of results is counted for the highest rank that they may have: they are made by the call. */
+static void plan_shape(plan_t *p, const tenon_call_t *call) {
+  const tenon_op_t *op = p->op;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const tenon_tensor_t *t = call->inputs[i];
+    bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+    p->has_lists |= is_list;
+    p->shape.edge_count += is_list ? items_of(t) : 1;
+    if (t && p->inputs_shaped >> i & 1) p->shape.extents += (size_t)t->ndim;
+  }
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    const tenon_tensor_t *t = call->outputs[o];
+    bool is_list = op->schema.outputs[o].kind == TENON_KIND_TENSORS;
+    p->has_lists |= is_list;
+    p->shape.result_count += is_list ? items_of(t) : 1;
+    for (uint32_t i = 0; i < items_of(t); i++) {
+      const tenon_tensor_t *item = is_list ? tenon_item(t, i) : t;
+      int32_t ndim = tn_tensor_is_owned(item) ? ((const tn_tensor_t *)item)->room_ndim : item->ndim;
+      p->shape.extents += (size_t)ndim * (p->outputs_shaped >> o & 1 ? 2 : 1);
+    }
+  }
+  p->shape.saved_count = op->input_count + op->output_count;
+  if (p->has_lists) p->shape.start_count = op->input_count + op->output_count + 2;
+  if (call->attrs != op->defaults) p->shape.attr_count = op->schema.attr_count;
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+
+static tenon_status_t check_input(const tenon_op_t *op, uint32_t i, const tenon_tensor_t *t) {
+  if (tn_dtype_is(t->dtype, TENON_LIST)) {
+    for (int64_t k = 0; k < t->shape[0]; k++) TN_TRY(check_input(op, i, tenon_item(t, k)));
+    return TENON_OK;
+  }
+  const tn_storage_t *storage = tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
+  if (!storage || !storage->is_inference) return TENON_OK;
+  return tn_fail(TENON_PRECONDITION,
+                 "%s: input %s was made in inference mode and cannot be used where gradients are recorded: copy it "
+                 "outside of that mode (tenon_tensor_copy), or switch recording off",
+                 op->name, op->schema.inputs[i].name);
+}
+
+static tenon_status_t check_written(const tenon_op_t *op, const char *role, const char *name, const tenon_tensor_t *t) {
+  if (!tn_tensor_is_owned(t))
+    return tn_fail(TENON_INVALID,
+                   "%s: %s %s is a view on a caller's stack, which gradients cannot go through: expected a tensor of "
+                   "tenon_tensor_create; or switch recording off (tenon_grad_mode_set)",
+                   op->name, role, name);
+  const tn_history_t *history = tn_history_of(t);
+  if (history && history->node->kind == TN_NODE_LEAF)
+    return tn_fail(TENON_PRECONDITION,
+                   "%s: %s %s is a leaf that requires a gradient and would be written to: use an operator that makes a "
+                   "new tensor, or switch recording off to update it (tenon_grad_mode_set(0))",
+                   op->name, role, name);
+  return TENON_OK;
+}
+
+static tenon_status_t check_call(const tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    tenon_tensor_t *t = call->inputs[i];
+    if (!t) continue;
+    TN_TRY(check_input(op, i, t));
+    if (!op->schema.inputs[i].is_written || !tn_is_differentiable(t->dtype)) continue;
+    TN_TRY(check_written(op, "input", op->schema.inputs[i].name, t));
+    const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
+    if (storage && __atomic_load_n(&storage->references, __ATOMIC_RELAXED) > 1)
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "%s: input %s is written to while other tensors (views of it, or what it is a view of) share its "
+                     "memory: their gradients would be wrong; release them before, or write to a copy",
+                     op->name, op->schema.inputs[i].name);
+  }
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    const tenon_tensor_t *t = call->outputs[o];
+    if (t && !op->schema.outputs[o].is_written && tn_is_differentiable(t->dtype))
+      TN_TRY(check_written(op, "result", op->schema.outputs[o].name, t));
+  }
+  return TENON_OK;
+}
+
+/* ---- results that only backward needs ----------------------------------------------------------------------------- */
+
+typedef struct extras_t { /* results that the caller does not want */
+  tenon_tensor_t **all;   /* the call's, completed; NULL: nothing was missing */
+  uint64_t made;
+} extras_t;
+
+static tenon_status_t make_extras(tenon_call_t *call, uint64_t missing, extras_t *out) {
+  const tenon_op_t *op = call->op;
+  tn_inference_t inference = {0};
+  tenon_meta_t **in, **metas;
+  tenon_tensor_t **all = tn_scratch(op->output_count * sizeof *all + 1);
+  if (!all) return tn_no_memory("results for a gradient", op->output_count * sizeof *all);
+  TN_TRY(tn_metas_of_inputs(op, call->inputs, &in));
+  TN_TRY(tn_metas_of_results(op, call->attrs, 0, &metas));
+  TN_TRY(tn_infer(&inference, op, call->attrs, call->state, in, metas));
+  memcpy(all, call->outputs, op->output_count * sizeof *all);
+  out->all = all;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!(missing >> o & 1) || !metas[o]) continue;
+    TN_TRY(tn_result_create(&inference, metas[o], call->inputs, &all[o]));
+    out->made |= (uint64_t)1 << o;
+  }
+  return TENON_OK;
+}
+
+static void release_extras(const tenon_op_t *op, const extras_t *extras) {
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (extras->made >> o & 1) tenon_tensor_release(extras->all[o]);
+}
+
+/* ---- filling in the node ------------------------------------------------------------------------------------------ */
+
+static tenon_status_t copy_attrs(tn_node_t *node, const tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  if (call->attrs == op->defaults) return node->attrs = op->defaults, TENON_OK;
+  tenon_value_t *to = (tenon_value_t *)(uintptr_t)node->attrs;
+  for (uint32_t i = 0; i < op->schema.attr_count; i++)
+    if (!tn_value_copy(&call->attrs[i], &node->arena, &to[i])) return tn_no_memory(op->name, sizeof *to);
+  tn_values_retain(to, op->schema.attr_count);
+  node->owns_attrs = 1;
+  return TENON_OK;
+}
+
+static void add_edge(tn_node_t *node, uint32_t at, const tenon_tensor_t *t) {
+  tn_history_t *history = t && tn_is_differentiable(t->dtype) ? tn_history_of(t) : NULL;
+  if (!history) return;
+  node->edges[at].to = history;
+  tn_node_retain(history->node);
+  if (node->sequence <= history->node->sequence) node->sequence = history->node->sequence + 1;
+}
+
+static void add_edges(tn_node_t *node, const plan_t *p, const tenon_call_t *call) {
+  uint32_t *starts = (uint32_t *)(uintptr_t)node->starts, at = 0;
+  for (uint32_t i = 0; i < p->op->input_count; i++) {
+    const tenon_tensor_t *t = call->inputs[i];
+    bool is_list = p->op->schema.inputs[i].kind == TENON_KIND_TENSORS, is_needed = p->needed >> i & 1;
+    uint32_t count = is_list ? items_of(t) : 1;
+    if (starts) starts[i] = at;
+    for (uint32_t k = 0; k < count && is_needed; k++) add_edge(node, at + k, is_list ? tenon_item(t, k) : t);
+    at += count;
+  }
+  if (starts) starts[p->op->input_count] = at;
+}
+
+static void save_shape(tn_saved_t *saved, const tenon_tensor_t *t, int64_t **extents) {
+  saved->is_shape = 1, saved->ndim = t->ndim, saved->dtype = t->dtype, saved->shape = *extents;
+  if (t->ndim) memcpy(*extents, t->shape, (size_t)t->ndim * sizeof **extents);
+  *extents += t->ndim;
+}
+
+/* Inputs are saved before the call, since an operator may write to them; one that is written to, as a copy. */
+static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_call_t *call, int64_t **extents) {
+  for (uint32_t i = 0; i < p->op->input_count; i++) {
+    tenon_tensor_t *t = call->inputs[i];
+    if (!t) continue;
+    if (p->inputs_shaped >> i & 1) save_shape(&node->saved[i], t, extents);
+    if (!(p->inputs_saved >> i & 1)) continue;
+    if (!p->op->schema.inputs[i].is_written) {
+      TN_TRY(tn_saved_set(&node->saved[i], t, NULL, 0));
+      continue;
+    }
+    TN_TRY(tenon_tensor_copy(t, &node->saved[i].tensor));
+    if (tn_history_of(t)) tn_history_set(node->saved[i].tensor, tn_history_of(t));
+  }
+  return TENON_OK;
+}
+
+static void add_result(tn_node_t *node, uint32_t at, tenon_tensor_t *t, int64_t **extents) {
+  tn_history_describe(&node->results[at], node, t, extents);
+  if (node->results[at].is_float) tn_history_set(t, &node->results[at]);
+}
+
+static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_t *call, int64_t *extents) {
+  const tenon_op_t *op = p->op;
+  uint32_t *starts = node->starts ? (uint32_t *)(uintptr_t)node->starts + op->input_count + 1 : NULL, at = 0;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    tenon_tensor_t *t = call->outputs[o];
+    bool is_list = op->schema.outputs[o].kind == TENON_KIND_TENSORS;
+    uint32_t count = is_list ? items_of(t) : 1;
+    if (starts) starts[o] = at;
+    for (uint32_t k = 0; k < count && t; k++) add_result(node, at + k, is_list ? tenon_item(t, k) : t, &extents);
+    if (is_list && t) t->keys |= TN_KEY(TN_BIT_AUTOGRAD);
+    tn_saved_t *saved = &node->saved[op->input_count + o];
+    if (t && p->outputs_shaped >> o & 1) save_shape(saved, t, &extents);
+    if (t && p->outputs_saved >> o & 1 && is_list)
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads result %s, which is a list: that is not supported",
+                     op->name, op->schema.outputs[o].name);
+    bool is_input = op->schema.outputs[o].is_written; /* whose writing is counted after the call */
+    if (t && p->outputs_saved >> o & 1) TN_TRY(tn_saved_set(saved, t, &node->results[at], is_input));
+    at += count;
+  }
+  if (starts) starts[op->output_count] = at;
+  return TENON_OK;
+}
+
+/* The results lose the history that they just got: the call fails after all. */
+static void undo(const tenon_op_t *op, const tn_node_t *node, const tenon_call_t *call) {
+  for (uint32_t o = 0; o < op->output_count; o++)
+    for (uint32_t k = 0; k < items_of(call->outputs[o]); k++) {
+      tenon_tensor_t *t = call->outputs[o];
+      if (tn_dtype_is(t->dtype, TENON_LIST)) t = tenon_item(t, k);
+      if (tn_history_of(t) && tn_history_of(t)->node == node) tn_history_set(t, NULL);
+    }
+  for (uint32_t i = 0; i < op->input_count; i++) /* what was written was written */
+    if (op->schema.inputs[i].is_written && call->inputs[i]) tn_tensor_written(call->inputs[i]);
+}
+
+/* ---- the slot ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t run_below(tenon_call_t *call) {
+  tn_records_set(false);
+  tenon_status_t status = tenon_call_next(call);
+  tn_records_set(true);
+  return status;
+}
+
+static tenon_status_t record(tenon_call_t *call, plan_t *p) {
+  const tenon_op_t *op = p->op;
+  extras_t extras = {NULL, 0};
+  tenon_tensor_t *const *given = call->outputs;
+  tn_node_t *node = NULL;
+  int64_t *extents;
+  uint64_t missing = 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (!given[o] && (p->outputs_saved | p->outputs_shaped) >> o & 1) missing |= (uint64_t)1 << o;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = missing ? make_extras(call, missing, &extras) : TENON_OK;
+  if (extras.all) call->outputs = extras.all;
+  plan_shape(p, call);
+  if (status == TENON_OK) status = tn_node_create(p->kind, &p->shape, &node, &extents);
+  if (status == TENON_OK) {
+    node->op = op, node->state = call->state, node->attr_count = p->shape.attr_count;
+    if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED))
+      tn_registry_use(op->library), node->uses_library = 1;
+    status = copy_attrs(node, call);
+  }
+  if (status == TENON_OK) {
+    add_edges(node, p, call);
+    status = save_inputs(node, p, call, &extents);
+  }
+  if (status == TENON_OK) status = run_below(call);
+  if (status == TENON_OK && (status = finish(node, p, call, extents)) != TENON_OK) undo(op, node, call);
+  call->outputs = given;
+  release_extras(op, &extras);
+  tn_scratch_reset(mark);
+  tn_node_release(node); /* its results hold it now */
+  return status;
+}
+
+static bool gives_floats(const tenon_call_t *call) { /* of results whose dtype only run knows it is assumed */
+  for (uint32_t o = 0; o < call->op->output_count; o++) {
+    const tenon_tensor_t *t = call->outputs[o];
+    for (uint32_t i = 0; i < items_of(t); i++)
+      if (tn_is_differentiable(tn_dtype_is(t->dtype, TENON_LIST) ? tenon_item(t, i)->dtype : t->dtype)) return true;
+  }
+  return false;
+}
+
+/* A call without history: what it writes over loses the history that it had. */
+static tenon_status_t pass(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t o = 0; o < op->output_count && tn_records(); o++)
+    if (tn_history_of(call->outputs[o]) && !op->schema.outputs[o].is_written)
+      TN_TRY(check_written(op, "result", op->schema.outputs[o].name, call->outputs[o]));
+  TN_TRY(tenon_call_next(call));
+  for (uint32_t o = 0; o < op->output_count && tn_records(); o++)
+    if (tn_history_of(call->outputs[o]) && !op->schema.outputs[o].is_written) tn_history_set(call->outputs[o], NULL);
+  return TENON_OK;
+}
+
+static int kind_of_missing(void) {
+  int32_t policy = tenon_grad_missing_get();
+  return policy == TENON_GRAD_MISSING_ERROR ? TN_NODE_ERROR : policy == TENON_GRAD_MISSING_WARN ? TN_NODE_WARN : -1;
+}
+
+tenon_status_t tn_record(tenon_call_t *call) {
+  plan_t p = {.op = call->op, .kind = TN_NODE_RULES};
+  uint64_t written = 0;
+  for (uint32_t i = 0; i < p.op->input_count; i++) {
+    if (has_history(call->inputs[i])) p.needed |= (uint64_t)1 << i;
+    if (p.op->schema.inputs[i].is_written && call->inputs[i]) written |= (uint64_t)1 << i;
+  }
+  if (p.needed && p.op->gradient.text) plan_rules(&p);
+  else if (p.needed) p.kind = kind_of_missing();
+  for (uint32_t o = 0; o < p.op->output_count; o++) /* a written input whose result is not among the results */
+    for (uint32_t i = 0; i < p.op->input_count; i++)
+      if (p.op->schema.outputs[o].is_written && p.op->schema.outputs[o].mark == p.op->schema.inputs[i].mark)
+        written &= ~((uint64_t)1 << i);
+  bool through = !p.needed || p.kind < 0 || !tn_records() || !gives_floats(call);
+  if (written && p.needed && p.kind >= 0 && tn_records()) {
+    for (uint32_t i = 0; i < p.op->input_count; i++)
+      if (written >> i & 1 && tn_is_differentiable(call->inputs[i]->dtype))
+        return tn_fail(TENON_UNIMPLEMENTED,
+                       "%s: input %s is written to and is no result, so gradients cannot go through it: an operator "
+                       "with a gradient gives it back, as `-> Tensor(%c!)`; or switch recording off",
+                       p.op->name, p.op->schema.inputs[i].name, p.op->schema.inputs[i].mark);
+  }
+  if (through) return p.kind < 0 ? tenon_call_next(call) : pass(call);
+  TN_TRY(check_call(call));
+  return record(call, &p);
+}
+
+static void release_history(tn_history_t *history) { tn_node_release(history->node); }
+
+void tn_autograd_start(void) {
+  tn_history_release = release_history;
+  tn_autograd = (tn_autograd_t){tn_record, tn_history_share};
+}

@@ -1,0 +1,289 @@
+/* Evaluates gradient rules, see rules.h: each is a call whose values are saved tensors, attributes, gradients, literals and
+ * other calls.  Called by backward for one node at a time.  Invariant: what a call made is released when its rule is done. */
+#include "autograd/rules.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/convert.h"
+#include "core/value.h"
+#include "dispatch/call.h"
+#include "dispatch/registry.h"
+
+typedef struct made_t { /* tensors that a rule made on the way */
+  struct made_t *next;
+  tenon_tensor_t *tensor;
+} made_t;
+
+typedef struct rule_t { /* one that is evaluated */
+  const tn_node_t *node;
+  tenon_tensor_t *const *grads;
+  made_t *made;
+  tn_arena_t arena; /* of attribute values */
+} rule_t;
+
+enum { RESULTS_MAX = 64 };
+
+static tenon_status_t keep(rule_t *r, tenon_tensor_t *tensor) {
+  made_t *made = tn_arena_allocate(&r->arena, sizeof *made);
+  if (!made) {
+    tenon_tensor_release(tensor);
+    return tn_no_memory("a gradient", sizeof *made);
+  }
+  *made = (made_t){r->made, tensor};
+  r->made = made;
+  return TENON_OK;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+static void put_float(double value, tenon_dtype_t dtype, void *to) {
+  const float f = (float)value;
+  if (tn_dtype_is(dtype, TENON_F64)) memcpy(to, &value, sizeof value);
+  else if (tn_dtype_is(dtype, TENON_F32)) memcpy(to, &f, sizeof f);
+  else tn_convert(&f, tenon_dtype(TENON_F32), to, dtype, 1);
+}
+
+tenon_status_t tn_filled(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
+                         tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *t;
+  char one[16] = {0}; /* in that dtype; a complex one begins with its real part */
+  TN_TRY(tenon_tensor_create(dtype, ndim, shape, &t));
+  int64_t count = tenon_count(t);
+  size_t size = (size_t)dtype.bits / 8;
+  put_float(1,
+            tn_dtype_is(dtype, TENON_C128)  ? tenon_dtype(TENON_F64)
+            : tn_dtype_is(dtype, TENON_C64) ? tenon_dtype(TENON_F32)
+                                            : dtype,
+            one);
+  memset(t->data, 0, (size_t)count * size);
+  for (int64_t i = 0; i < count && value; i++) memcpy((char *)t->data + (size_t)i * size, one, size);
+  *out_tensor = t;
+  return TENON_OK;
+}
+
+tenon_status_t tn_core_call(const char *name, tenon_tensor_t *first, tenon_tensor_t *second,
+                            tenon_tensor_t **out_tensor) {
+  const tenon_op_t *op = tn_registry_find(name);
+  if (!op) return tn_fail(TENON_NOT_FOUND, "%s: the runtime has shut down", name);
+  *out_tensor = NULL;
+  return tn_call(op, NULL, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+}
+
+/* Numbers with a point have the dtype of the gradients that came. */
+static tenon_dtype_t float_of(const rule_t *r) {
+  for (uint32_t i = 0; i < r->node->result_count; i++)
+    if (r->grads[i]) return r->grads[i]->dtype;
+  return tenon_dtype(TENON_F64);
+}
+
+/* A tensor from a number or a list of numbers, for an input that is given by a literal or an attribute. */
+static tenon_status_t tensor_of(rule_t *r, const tenon_value_t *value, tenon_tensor_t **out_tensor) {
+  bool is_list = value->kind == TENON_KIND_INTS || value->kind == TENON_KIND_DIMS || value->kind == TENON_KIND_FLOATS;
+  bool is_float = value->kind == TENON_KIND_FLOAT || value->kind == TENON_KIND_FLOATS;
+  int64_t count = is_list ? value->count : 1;
+  switch (value->kind) {
+  case TENON_KIND_NONE: *out_tensor = NULL; return TENON_OK;
+  case TENON_KIND_TENSOR: *out_tensor = value->as.tensor; return TENON_OK;
+  case TENON_KIND_INT:
+  case TENON_KIND_DIM:
+  case TENON_KIND_BOOL:
+  case TENON_KIND_FLOAT:
+  case TENON_KIND_INTS:
+  case TENON_KIND_DIMS:
+  case TENON_KIND_FLOATS: break;
+  default:
+    return tn_fail(TENON_UNIMPLEMENTED, "a %s is given for an input, expected a tensor, a number or a list of numbers",
+                   tn_kind_name(value->kind));
+  }
+  tenon_dtype_t dtype = is_float ? float_of(r) : tenon_dtype(TENON_I64);
+  TN_TRY(tenon_tensor_create(dtype, is_list, &count, out_tensor));
+  const char *from = is_list ? (const char *)value->as.ints : (const char *)&value->as.i; /* each of 8 bytes */
+  char *to = (*out_tensor)->data;
+  for (int64_t i = 0; i < count; i++, from += 8, to += dtype.bits / 8) {
+    if (is_float) put_float(*(const double *)(const void *)from, dtype, to);
+    else memcpy(to, from, 8);
+  }
+  return keep(r, *out_tensor);
+}
+
+static uint32_t start_of(const tn_node_t *node, bool is_result, uint32_t i) {
+  return !node->starts ? i : node->starts[i + (is_result ? node->op->input_count + 1 : 0)];
+}
+static uint32_t end_of(const tn_node_t *node, bool is_result, uint32_t i) {
+  return !node->starts ? i + 1 : node->starts[i + 1 + (is_result ? node->op->input_count + 1 : 0)];
+}
+
+/* The gradient of one place among the results; zeros where none came. */
+static tenon_status_t grad_at(rule_t *r, uint32_t at, tenon_tensor_t **out_tensor) {
+  const tn_history_t *result = &r->node->results[at];
+  *out_tensor = r->grads[at];
+  if (*out_tensor) return TENON_OK;
+  if (!result->node && !(r->node->op->traits & TENON_POINTWISE))
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads that of a result that was not wanted",
+                   r->node->op->name);
+  TN_TRY(result->node ? tn_filled(result->dtype, result->ndim, result->shape, 0, out_tensor)
+                      : tn_filled(float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
+  return keep(r, *out_tensor);
+}
+
+static tenon_status_t grad_of(rule_t *r, uint32_t output, bool is_optional, tenon_tensor_t **out_tensor) {
+  uint32_t at = start_of(r->node, true, output), end = end_of(r->node, true, output);
+  if (r->node->op->schema.outputs[output].kind != TENON_KIND_TENSORS) {
+    if (is_optional && !r->grads[at]) return *out_tensor = NULL, TENON_OK;
+    return grad_at(r, at, out_tensor);
+  }
+  tenon_tensor_t **items = tn_arena_array(&r->arena, end - at + 1, sizeof *items);
+  if (!items) return tn_no_memory("a gradient", (end - at) * sizeof *items);
+  for (uint32_t i = at; i < end; i++) TN_TRY(grad_at(r, i, &items[i - at]));
+  TN_TRY(tenon_tensor_list(items, (int32_t)(end - at), out_tensor));
+  return keep(r, *out_tensor);
+}
+
+static tenon_status_t saved_of(rule_t *r, const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
+  const tenon_op_t *op = r->node->op;
+  bool is_result = value->kind == TN_GRADIENT_OUTPUT;
+  const tn_saved_t *saved = &r->node->saved[(is_result ? op->input_count : 0) + (uint32_t)value->index];
+  char name[300];
+  *out_tensor = NULL;
+  if (saved->is_shape) { /* no memory: whoever gets it looks at shape and dtype only */
+    TN_TRY(tenon_tensor_borrow((void *)(uintptr_t)saved, saved->dtype, saved->ndim, saved->shape, NULL, NULL, NULL,
+                               out_tensor));
+    return keep(r, *out_tensor);
+  }
+  if (!saved->tensor) return TENON_OK; /* optional, and was absent */
+  snprintf(name, sizeof name, "%s %s", is_result ? "result" : "input",
+           is_result ? op->schema.outputs[value->index].name : op->schema.inputs[value->index].name);
+  TN_TRY(tn_saved_get(saved, op->name, name, out_tensor));
+  return keep(r, *out_tensor);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted, tenon_tensor_t **out);
+
+static tenon_status_t bind_input(rule_t *r, const tn_argument_t *input, const tn_gradient_value_t *value,
+                                 tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *results[RESULTS_MAX] = {NULL};
+  switch (value->kind) {
+  case TN_GRADIENT_CALL:
+    TN_TRY(run_call(r, value, 1, results));
+    *out_tensor = results[0];
+    return keep(r, results[0]);
+  case TN_GRADIENT_INPUT:
+  case TN_GRADIENT_OUTPUT: return saved_of(r, value, out_tensor);
+  case TN_GRADIENT_GRAD: return grad_of(r, (uint32_t)value->index, input->is_optional, out_tensor);
+  case TN_GRADIENT_ATTR: return tensor_of(r, &r->node->attrs[value->index], out_tensor);
+  case TN_GRADIENT_LITERAL: return tensor_of(r, &value->literal, out_tensor);
+  default: return tn_fail(TENON_UNIMPLEMENTED, "@state is given for input %s", input->name);
+  }
+}
+
+static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argument_t *attr,
+                                const tn_gradient_value_t *value, tenon_value_t *out_value) {
+  if (value->kind != TN_GRADIENT_ATTR && value->kind != TN_GRADIENT_LITERAL)
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: attribute %s is given by a tensor, expected an attribute or a literal",
+                   op->name, attr->name);
+  tenon_value_t given = value->literal;
+  if (value->kind == TN_GRADIENT_ATTR) {
+    const tn_argument_t *from = &r->node->op->schema.attrs[value->index];
+    given = r->node->attrs[value->index];
+    if (given.kind == TENON_KIND_CHOICE) { /* the numbers of choices are each operator's own */
+      const char *text = from->choices[given.as.i];
+      given = (tenon_value_t){TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
+    }
+    if (given.kind == TENON_KIND_NONE && attr->has_default && !attr->is_optional) return TENON_OK;
+  }
+  return tn_value_convert(&op->schema, attr, &given, &r->arena, out_value);
+}
+
+static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted, tenon_tensor_t **out) {
+  const tenon_op_t *op = tn_registry_find(call->name);
+  if (!op)
+    return tn_fail(TENON_NOT_FOUND, "the gradient of %s calls %s, which is not there: load the library that defines it",
+                   r->node->op->name, call->name);
+  tenon_value_t *attrs = tn_arena_array(&r->arena, op->schema.attr_count + 1, sizeof *attrs);
+  tenon_tensor_t **inputs = tn_arena_array(&r->arena, op->input_count + 1, sizeof *inputs);
+  if (!attrs || !inputs) return tn_no_memory("a gradient", op->schema.attr_count * sizeof *attrs);
+  if (op->schema.attr_count) memcpy(attrs, op->defaults, op->schema.attr_count * sizeof *attrs);
+  memset(inputs, 0, op->input_count * sizeof *inputs);
+  for (uint32_t i = 0; i < call->argument_count; i++) {
+    const tn_gradient_value_t *value = &call->arguments[i];
+    const tn_argument_t *target = i < op->schema.argument_count && !value->keyword ? op->schema.arguments[i] : NULL;
+    for (uint32_t k = 0; value->keyword && k < op->schema.argument_count; k++)
+      if (strcmp(op->schema.arguments[k]->name, value->keyword) == 0) target = op->schema.arguments[k];
+    if (value->kind == TN_GRADIENT_STATE)
+      return tn_fail(TENON_UNIMPLEMENTED, "the gradient of %s reads @state, which calls without a graph do not keep",
+                     r->node->op->name);
+    if (!target)
+      return tn_fail(TENON_INVALID, "the gradient of %s gives %s more values than it takes, or one named '%s': %s",
+                     r->node->op->name, op->name, value->keyword ? value->keyword : "", op->schema.text);
+    if (target->is_tensor) TN_TRY(bind_input(r, target, value, &inputs[target->index]));
+    else TN_TRY(bind_attr(r, op, target, value, &attrs[target->index]));
+  }
+  TN_TRY(tn_values_check(&op->schema, attrs));
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (!inputs[i] && !op->schema.inputs[i].is_optional)
+      return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name, op->name,
+                     op->schema.inputs[i].name);
+  return tn_call(op, attrs, inputs, out, wanted, NULL);
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+/* Gives the gradient of an input to its edges; `tensor` is ours. */
+static tenon_status_t give(const tn_node_t *node, uint32_t input, tenon_tensor_t *tensor, const bool *needs,
+                           tenon_tensor_t **out_grads) {
+  uint32_t at = start_of(node, false, input), end = end_of(node, false, input);
+  if (node->op->schema.inputs[input].kind != TENON_KIND_TENSORS) return out_grads[at] = tensor, TENON_OK;
+  tenon_status_t status = TENON_OK;
+  if (!tn_dtype_is(tensor->dtype, TENON_LIST) || tensor->shape[0] != end - at)
+    status = tn_fail(TENON_INVALID, "expected a list of %u gradients for input %s", end - at,
+                     node->op->schema.inputs[input].name);
+  for (uint32_t i = at; i < end && status == TENON_OK; i++)
+    if (needs[i]) tenon_tensor_retain(out_grads[i] = tenon_item(tensor, i - at));
+  tenon_tensor_release(tensor);
+  return status;
+}
+
+static bool is_needed(const tn_node_t *node, uint32_t input, const bool *needs) {
+  bool any = false;
+  for (uint32_t i = start_of(node, false, input); i < end_of(node, false, input); i++) any |= needs[i];
+  return any;
+}
+
+static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *rule, tenon_tensor_t *const *grads,
+                               const bool *needs, tenon_tensor_t **out_grads) {
+  tenon_tensor_t *results[RESULTS_MAX] = {NULL};
+  uint64_t wanted = 0;
+  for (uint32_t k = 0; k < rule->input_count; k++)
+    if (is_needed(node, (uint32_t)rule->inputs[k], needs)) wanted |= (uint64_t)1 << k;
+  if (!wanted || rule->kind == TN_RULE_NONE) return TENON_OK;
+  const char *input = node->op->schema.inputs[rule->inputs[__builtin_ctzll(wanted)]].name;
+  if (rule->kind == TN_RULE_ERROR)
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient rule says that input %s has no gradient yet", node->op->name,
+                   input);
+  rule_t r = {.node = node, .grads = grads};
+  tenon_status_t status = run_call(&r, &rule->call, wanted, results);
+  if (status != TENON_OK) tn_prefix(status, "gradient of %s for %s: ", node->op->name, input);
+  for (made_t *m = r.made; m; m = m->next) tenon_tensor_release(m->tensor);
+  tn_arena_clear(&r.arena);
+  for (uint32_t k = 0; k < rule->input_count; k++) {
+    if (!results[k]) continue;
+    if (status == TENON_OK && wanted >> k & 1)
+      status = give(node, (uint32_t)rule->inputs[k], results[k], needs, out_grads);
+    else tenon_tensor_release(results[k]);
+  }
+  return status;
+}
+
+tenon_status_t tn_rules_run(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
+                            tenon_tensor_t **out_grads) {
+  for (uint32_t i = 0; i < node->op->gradient.rule_count; i++)
+    TN_TRY(run_rule(node, &node->op->gradient.rules[i], grads, needs, out_grads));
+  return TENON_OK;
+}

@@ -1,0 +1,18 @@
+/* Gradient rules at work: from the gradients of a call's results to those of its inputs. */
+#ifndef TN_AUTOGRAD_RULES_H
+#define TN_AUTOGRAD_RULES_H
+
+#include "autograd/node.h"
+
+/* `grads`: of each result of the node, NULL: none came.  `needs`: bit i of word i / 64: edge i wants one.  `out_grads`, all
+ * NULL before: of each edge, new references; NULL where there is none. */
+tenon_status_t tn_rules_run(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
+                            tenon_tensor_t **out_grads);
+/* A dense tensor of zeros or ones, on the CPU. */
+tenon_status_t tn_filled(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
+                         tenon_tensor_t **out_tensor);
+/* Calls a core operator with two inputs (`second` may be NULL) and one result. */
+tenon_status_t tn_core_call(const char *name, tenon_tensor_t *first, tenon_tensor_t *second,
+                            tenon_tensor_t **out_tensor);
+
+#endif

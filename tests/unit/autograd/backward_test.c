@@ -1,0 +1,503 @@
+/* Going back through recorded calls: leaves, sums, views, composites, lists, modes, hooks, and what is refused. */
+#define TENON_STATIC
+#include <math.h>
+
+#include "check.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+#include "operators_library.h"
+#include "tape.h"
+
+__attribute__((constructor)) static void add_library(void) {
+  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK) puts(tenon_error());
+}
+
+TEST("the gradient of a sum of products reaches both leaves") {
+  tenon_tensor_t *a = leaf("f64[3] 1 2 3"), *b = leaf("f64[3] 4 5 6");
+  tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
+  CHECK(tenon_tensor_requires_grad(y) && !tenon_tensor_is_leaf(y) && tenon_tensor_is_leaf(a));
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(a), "f64[3] 4 5 6");
+  CHECK_TENSOR(tenon_tensor_grad(b), "f64[3] 1 2 3");
+  CHECK(tenon_tensor_grad(y) == NULL);
+  RELEASE(y, a, b);
+}
+
+TEST("gradients accumulate at leaves, over uses and over passes") {
+  tenon_tensor_t *a = leaf("f64[2] 1 2"), *y = then(apply("core::mul", a, a), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(a), "f64[2] 2 4");
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(a), "f64[2] 4 8");
+  CHECK_STATUS(tenon_tensor_grad_set(a, NULL), TENON_OK);
+  CHECK(tenon_tensor_grad(a) == NULL);
+  RELEASE(y, a);
+}
+
+TEST("gradients of two leaves do not share memory") {
+  tenon_tensor_t *a = leaf("f64[2] 1 2"), *b = leaf("f64[2] 1 2"), *y = apply("core::add", a, b);
+  tenon_tensor_t *grad = tensor_of("f64[2] 3 5");
+  CHECK_STATUS(tenon_backward(&y, &grad, 1, 0), TENON_OK);
+  CHECK(tenon_tensor_grad(a)->data != tenon_tensor_grad(b)->data && tenon_tensor_grad(a)->data != grad->data);
+  CHECK_TENSOR(tenon_tensor_grad(b), "f64[2] 3 5");
+  RELEASE(y, a, b, grad);
+}
+
+TEST("only tensors that require gradients or are made of such have the key") {
+  tenon_tensor_t *a = leaf("f64[2] 1 2"), *b = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *x = apply("core::add", b, b), *y = apply("core::add", a, b), *whole = apply("core::shape", a, NULL);
+  char *keys = NULL;
+  CHECK(!tenon_tensor_requires_grad(x) && tenon_tensor_requires_grad(y) && !tenon_tensor_requires_grad(whole));
+  CHECK_STATUS(tenon_keys_of(y, &keys), TENON_OK);
+  CHECK_TEXT(keys, "autograd");
+  tenon_text_release(keys);
+  CHECK_STATUS(tenon_keys_of(x, &keys), TENON_OK);
+  CHECK(!strstr(keys, "autograd"));
+  tenon_text_release(keys);
+  RELEASE(a, b, x, y, whole);
+}
+
+TEST("a view is recorded, also one of a copy that was made dense for it") {
+  tenon_tensor_t *a = leaf("f64[2, 3] 1 2 3 4 5 6"), *shape = tensor_of("i64[1] 6"),
+                 *w = tensor_of("f64[6] 1 2 3 4 5 6");
+  tenon_tensor_t *t = apply("core::transpose", a, NULL), *flat = apply("core::reshape", t, shape);
+  tenon_tensor_t *y = then(apply("core::mul", flat, w), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(a), "f64[2, 3] 1 3 5 2 4 6");
+  RELEASE(a, shape, w, t, flat, y);
+}
+
+TEST("a composite without a gradient has that of its parts") {
+  tenon_tensor_t *a = leaf("f64[2] 1 2"), *y = then(apply("autograd::twice", a, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(a), "f64[2] 2 2");
+  RELEASE(a, y);
+}
+
+TEST("an optional result that only the gradient needs is made for it") {
+  tenon_tensor_t *a = leaf("f64[8] 1 1 1 1 1 1 1 1"), *y, *sum;
+  CHECK_STATUS(try_op("core::dropout", "ratio=0.5", a, NULL, &y), TENON_OK);
+  sum = apply("core::reduce_sum", y, NULL);
+  CHECK_STATUS(backward(sum, 0), TENON_OK);
+  for (int64_t i = 0; i < 8; i++) CHECK(tensor_float(tenon_tensor_grad(a), i) == tensor_float(y, i));
+  RELEASE(a, y, sum);
+}
+
+TEST("a broadcast input gets a gradient of its own shape") {
+  tenon_tensor_t *a = leaf("f64[2, 1] 2 3"), *b = leaf("f64[3] 1 10 100");
+  tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(a), "f64[2, 1] 111 111");
+  CHECK_TENSOR(tenon_tensor_grad(b), "f64[3] 5 5 5");
+  RELEASE(a, b, y);
+}
+
+TEST("gradients of chosen inputs do not accumulate, and go no further than needed") {
+  tenon_tensor_t *a = leaf("f64[2] 1 2"), *b = leaf("f64[2] 3 4"), *m = apply("core::mul", a, b), *grads[2];
+  tenon_tensor_t *y = then(apply("core::mul", m, m), "core::reduce_sum", NULL), *wanted[2] = {m, a};
+  CHECK_STATUS(tenon_gradients(&y, NULL, 1, wanted, 2, 0, grads), TENON_OK);
+  CHECK_TENSOR(grads[0], "f64[2] 6 16");
+  CHECK_TENSOR(grads[1], "f64[2] 18 64");
+  CHECK(!tenon_tensor_grad(a) && !tenon_tensor_grad(b));
+  RELEASE(a, b, m, y, grads[0], grads[1]);
+}
+
+TEST("an input that the outputs do not depend on is an error, unless it may be unused") {
+  tenon_tensor_t *a = leaf("f64[] 1"), *b = leaf("f64[] 3"), *y = apply("core::mul", a, a), *grads[2], *in[2] = {a, b};
+  CHECK_STATUS(tenon_gradients(&y, NULL, 1, in, 2, TENON_GRAD_KEEP, grads), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "do not depend on input 1");
+  CHECK(!grads[0] && !grads[1]);
+  CHECK_STATUS(tenon_gradients(&y, NULL, 1, in, 2, TENON_GRAD_UNUSED, grads), TENON_OK);
+  CHECK_TENSOR(grads[0], "f64[] 2");
+  CHECK(grads[1] == NULL);
+  RELEASE(a, b, y, grads[0]);
+}
+
+TEST("gradients have gradients where going back is recorded") {
+  tenon_tensor_t *x = leaf("f64[] 2"), *y = then(apply("core::mul", x, x), "core::mul", x), *first, *second, *third;
+  CHECK_STATUS(tenon_gradients(&y, NULL, 1, &x, 1, TENON_GRAD_CREATE, &first), TENON_OK);
+  CHECK_TENSOR(first, "f64[] 12");
+  CHECK_STATUS(tenon_gradients(&first, NULL, 1, &x, 1, TENON_GRAD_CREATE, &second), TENON_OK);
+  CHECK_TENSOR(second, "f64[] 12");
+  CHECK_STATUS(tenon_gradients(&second, NULL, 1, &x, 1, 0, &third), TENON_OK);
+  CHECK_TENSOR(third, "f64[] 6");
+  RELEASE(x, y, first, second, third);
+}
+
+TEST("without that flag gradients have no history") {
+  tenon_tensor_t *x = leaf("f64[] 2"), *y = apply("core::mul", x, x), *grad;
+  CHECK_STATUS(tenon_gradients(&y, NULL, 1, &x, 1, 0, &grad), TENON_OK);
+  CHECK(!tenon_tensor_requires_grad(grad) && tenon_grad_mode_get());
+  RELEASE(x, y, grad);
+}
+
+TEST("going back twice without keeping is an error that says so") {
+  tenon_tensor_t *x = leaf("f64[] 2"), *y = apply("core::exp", x, NULL);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "core::exp: backward went through here before");
+  RELEASE(x, y);
+}
+
+TEST("outputs that gradients cannot start from are refused") {
+  tenon_tensor_t *x = leaf("f64[2] 2 3"), *plain = tensor_of("f64[] 1"), *y = apply("core::exp", x, NULL);
+  tenon_tensor_t *wrong = tensor_of("f64[3] 1 1 1");
+  CHECK_STATUS(backward(plain, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "output 0 requires no gradient");
+  CHECK_STATUS(backward(y, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "shape [2]: without a gradient for it");
+  CHECK_STATUS(tenon_backward(&y, &wrong, 1, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "is f64 [3], expected f64 [2]");
+  CHECK_STATUS(backward(y, 64), TENON_INVALID);
+  RELEASE(x, plain, y, wrong);
+}
+
+TEST("what cannot require a gradient says why") {
+  tenon_tensor_t *ints = tensor_of("i64[2] 1 2"), *x = leaf("f64[] 1"), *y = apply("core::exp", x, NULL), view;
+  double number = 1;
+  CHECK_STATUS(tenon_tensor_require_grad(ints, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "dtype i64: expected floats");
+  CHECK_STATUS(tenon_tensor_view(&view, &number, tenon_dtype(TENON_F64), 0, NULL, NULL, NULL), TENON_OK);
+  CHECK_STATUS(tenon_tensor_require_grad(&view, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "a view on a caller's stack");
+  CHECK_STATUS(tenon_tensor_require_grad(y, 0), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "a result of core::exp");
+  CHECK_STATUS(tenon_tensor_require_grad(y, 1), TENON_OK);
+  CHECK_STATUS(tenon_tensor_require_grad(x, 0), TENON_OK);
+  CHECK(!tenon_tensor_requires_grad(x));
+  RELEASE(ints, x, y);
+}
+
+TEST("a view on a caller's stack is saved as a copy") {
+  double numbers[2] = {3, 4};
+  int64_t shape[1] = {2}, strides[1];
+  tenon_tensor_t view, *x = leaf("f64[2] 1 1");
+  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F64), 1, shape, NULL, strides), TENON_OK);
+  tenon_tensor_t *y = then(apply("core::mul", x, &view), "core::reduce_sum", NULL);
+  numbers[0] = 100;
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 3 4");
+  RELEASE(x, y);
+}
+
+TEST("a result that the caller gives takes the history, unless it cannot") {
+  double numbers[2];
+  int64_t shape[1] = {2}, strides[1];
+  tenon_tensor_t view, *x = leaf("f64[2] 1 2"), *y = tensor_of("f64[2] 0 0"), *other = leaf("f64[2] 0 0");
+  CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &x, &y), TENON_OK);
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
+  CHECK_STATUS(backward(sum, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 2.718281828 7.389056099");
+  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F64), 1, shape, NULL, strides), TENON_OK);
+  tenon_tensor_t *stack = &view;
+  CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &x, &stack), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "core::exp: result out is a view on a caller's stack");
+  CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &x, &other), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "result out is a leaf that requires a gradient");
+  tenon_tensor_t *plain = tensor_of("f64[2] 0 0");
+  CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &plain, &y), TENON_OK);
+  CHECK(!tenon_tensor_requires_grad(y)); /* what it was made of is gone */
+  RELEASE(x, y, other, sum, plain);
+}
+
+TEST("with recording off nothing has history, and leaves can be written to") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *step = tensor_of("f64[2] 10 20"), *out;
+  CHECK(tenon_grad_mode_set(0) == 1);
+  tenon_tensor_t *y = apply("core::exp", x, NULL);
+  CHECK(!tenon_tensor_requires_grad(y));
+  CHECK_STATUS(try_op("autograd::add_", NULL, x, step, &out), TENON_OK);
+  CHECK(tenon_grad_mode_set(1) == 0);
+  CHECK(out == x && tenon_tensor_requires_grad(x));
+  CHECK_TENSOR(x, "f64[2] 11 22");
+  RELEASE(x, y, step, out);
+}
+
+TEST("what inference mode made cannot be used where calls are recorded") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *out;
+  CHECK(tenon_inference_mode_set(1) == 0 && !tenon_grad_mode_get());
+  tenon_tensor_t *made = apply("core::exp", x, NULL);
+  CHECK(tenon_inference_mode_set(0) == 1 && tenon_grad_mode_get());
+  CHECK_STATUS(try_op("core::mul", NULL, x, made, &out), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "core::mul: input b was made in inference mode");
+  CHECK_STATUS(tenon_tensor_require_grad(made, 1), TENON_PRECONDITION);
+  tenon_tensor_t *sum = apply("core::add", made, made), *copy = NULL; /* without gradients it is a tensor as any */
+  CHECK_STATUS(tenon_tensor_copy(made, &copy), TENON_OK);
+  CHECK_STATUS(try_op("core::mul", NULL, x, copy, &out), TENON_OK);
+  RELEASE(x, made, sum, copy, out);
+}
+
+/* ---- written inputs ---------------------------------------------------------------------------------------------- */
+
+TEST("a written tensor takes the history of what was written") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *out;
+  CHECK_STATUS(try_op("autograd::scale_", "by=3", y, NULL, &out), TENON_OK);
+  CHECK(out == y && tenon_tensor_version(y) == 1);
+  tenon_tensor_release(out);
+  CHECK_STATUS(try_op("autograd::square_", NULL, y, NULL, &out), TENON_OK); /* needs y as it was */
+  tenon_tensor_release(out);
+  CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_OK);
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL); /* of (3 x^2)^2 + x */
+  CHECK_STATUS(backward(sum, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 37 289");
+  RELEASE(x, y, out, sum);
+}
+
+TEST("a written result that its own gradient needs is saved after the writing") {
+  tenon_tensor_t *x = leaf("f64[2] 0 1"), *y = apply("core::mul", x, x), *out;
+  CHECK_STATUS(try_op("autograd::exp_", NULL, y, NULL, &out), TENON_OK);
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
+  CHECK_STATUS(backward(sum, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 0 5.436563657");
+  RELEASE(x, y, out, sum);
+}
+
+TEST("a tensor without history that is written with some gets it") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = tensor_of("f64[2] 5 5"), *out;
+  CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_OK);
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
+  CHECK_STATUS(backward(sum, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 1 1");
+  RELEASE(x, y, out, sum);
+}
+
+TEST("a saved tensor that was written to is an error that names operator and argument") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *b = tensor_of("f64[2] 3 4"), *out;
+  tenon_tensor_t *y = then(apply("core::mul", x, b), "core::reduce_sum", NULL);
+  CHECK_STATUS(try_op("autograd::scale_", "by=2", b, NULL, &out), TENON_OK); /* no gradients in this call */
+  CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "core::mul: the gradient needs input b as it was in the call");
+  CHECK_TEXT(tenon_error(), "expected version 0, found 1");
+  RELEASE(x, b, y, out);
+}
+
+TEST("so is a saved result, and memory that call_into wrote to") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *e = apply("core::exp", x, NULL), *y = apply("core::reduce_sum", e, NULL);
+  tenon_tensor_t *b = tensor_of("f64[2] 3 4"), *plain = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *z = then(apply("core::mul", x, b), "core::reduce_sum", NULL), *out;
+  CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &plain, &b), TENON_OK);
+  CHECK_STATUS(backward(z, 0), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "input b as it was");
+  tenon_grad_mode_set(0);
+  CHECK_STATUS(try_op("autograd::scale_", "by=2", e, NULL, &out), TENON_OK);
+  tenon_grad_mode_set(1);
+  CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "core::exp: the gradient needs result out as it was");
+  RELEASE(x, e, y, b, plain, z, out);
+}
+
+TEST("writing to what only gave its shape is no harm") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::add", x, x), *sum = apply("core::reduce_sum", y, NULL),
+                 *out;
+  CHECK_STATUS(try_op("autograd::scale_", "by=2", y, NULL, &out), TENON_OK);
+  CHECK_STATUS(backward(sum, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 2 2");
+  RELEASE(x, y, sum, out);
+}
+
+TEST("writing to a leaf, to a view, or to what gives nothing back is refused") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *view = apply("core::identity", y, NULL), *out;
+  CHECK_STATUS(try_op("autograd::add_", NULL, x, y, &out), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "autograd::add_: input y is a leaf that requires a gradient");
+  CHECK_STATUS(try_op("autograd::add_", NULL, view, x, &out), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "share its memory");
+  CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_UNIMPLEMENTED);
+  CHECK_STATUS(tenon_op_call(op_of("autograd::touch_"), NULL, &y, &out, 0), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "is written to and is no result");
+  CHECK_TENSOR(y, "f64[2] 1 4"); /* nothing ran */
+  tenon_tensor_release(view);
+  CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_OK);
+  RELEASE(x, y, out);
+}
+
+/* ---- operators without a gradient -------------------------------------------------------------------------------- */
+
+TEST("backward that comes to an operator without a gradient names it") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "autograd::opaque has no gradient: give it one");
+  RELEASE(x, y);
+}
+
+TEST("it gives nothing where it is told to warn, and is not recorded where it is told to pass") {
+  tenon_tensor_t *x = leaf("f64[] 3");
+  CHECK_STATUS(tenon_grad_missing_set(TENON_GRAD_MISSING_WARN, 0), TENON_OK);
+  tenon_tensor_t *o = apply("autograd::opaque", x, NULL), *y = apply("core::mul", o, x);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 3");
+  CHECK_STATUS(tenon_grad_missing_set(TENON_GRAD_MISSING_PASS, 0), TENON_OK);
+  tenon_tensor_t *p = apply("autograd::opaque", x, NULL);
+  CHECK(!tenon_tensor_requires_grad(p));
+  CHECK_STATUS(tenon_grad_missing_set(0, 0), TENON_OK);
+  CHECK(tenon_grad_missing_get() == TENON_GRAD_MISSING_ERROR);
+  CHECK_STATUS(tenon_grad_missing_set(9, 0), TENON_INVALID);
+  CHECK_STATUS(tenon_grad_missing_set(0, 1), TENON_INVALID);
+  RELEASE(x, o, y, p);
+}
+
+TEST("a gradient of the wrong shape, or by an operator that is not there, is an error") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("autograd::wrong", x, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "autograd::wrong: its gradient for an input of shape [2] has shape [1]");
+  tenon_tensor_t *z = then(apply("autograd::absent", x, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(z, 0), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "the gradient of autograd::absent calls elsewhere::f, which is not there");
+  RELEASE(x, y, z);
+}
+
+/* ---- hooks and kept gradients ------------------------------------------------------------------------------------ */
+
+static int hook_calls, hooks_destroyed;
+
+static tenon_status_t double_it(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
+  hook_calls++;
+  (void)context;
+  return tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){grad, grad}, out_grad, 0);
+}
+
+static tenon_status_t look_at_it(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
+  (void)out_grad;
+  *(double *)context = tensor_float(grad, 0);
+  return TENON_OK;
+}
+
+static tenon_status_t fail_it(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
+  (void)context, (void)out_grad;
+  tenon_tensor_retain(*out_grad = grad);
+  return tn_fail(TENON_CANCELLED, "enough");
+}
+
+static void destroyed(void *context) { (void)context, hooks_destroyed++; }
+
+TEST("a hook sees the whole gradient and may change it") {
+  tenon_tensor_t *x = leaf("f64[] 3"), *m = apply("core::mul", x, x), *y = apply("core::add", m, m);
+  double seen = 0;
+  hook_calls = hooks_destroyed = 0;
+  tenon_hook_t *hook = NULL;
+  CHECK_STATUS(tenon_tensor_hook(m, look_at_it, &seen, destroyed, NULL), TENON_OK);
+  CHECK_STATUS(tenon_tensor_hook(m, double_it, NULL, destroyed, &hook), TENON_OK);
+  CHECK_STATUS(tenon_tensor_retain_grad(m), TENON_OK);
+  CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
+  CHECK(seen == 2 && hook_calls == 1);
+  CHECK_TENSOR(tenon_tensor_grad(m), "f64[] 4");
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 24");
+  tenon_hook_remove(hook);
+  CHECK_STATUS(tenon_tensor_grad_set(x, NULL), TENON_OK);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK(hook_calls == 1);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 12");
+  RELEASE(m, y);
+  CHECK(hooks_destroyed == 2);
+  CHECK_STATUS(tenon_tensor_hook(x, fail_it, NULL, NULL, NULL), TENON_OK);
+  y = apply("core::exp", x, NULL);
+  CHECK_STATUS(backward(y, 0), TENON_CANCELLED);
+  CHECK_TEXT(tenon_error(), "enough");
+  RELEASE(x, y);
+}
+
+TEST("a detached tensor shares memory and has no history") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::exp", x, NULL), *d;
+  CHECK_STATUS(tenon_tensor_detach(y, &d), TENON_OK);
+  CHECK(d->data == y->data && !tenon_tensor_requires_grad(d) && tenon_tensor_requires_grad(y));
+  RELEASE(x, y, d);
+}
+
+TEST("a history of a hundred thousand calls is gone through and freed") {
+  tenon_tensor_t *x = leaf("f64[] 0.5"), *zero = tensor_of("f64[] 0"), *y = apply("core::add", x, zero);
+  const tenon_op_t *add = op_of("core::add");
+  for (int i = 0; i < 100000; i++) {
+    tenon_tensor_t *next = NULL;
+    if (tenon_op_call(add, NULL, (tenon_tensor_t *[]){y, zero}, &next, 0) != TENON_OK) break;
+    tenon_tensor_release(y), y = next;
+  }
+  CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 1");
+  RELEASE(x, zero, y);
+}
+
+/* ---- functions --------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t cube_forward(tenon_function_call_t *call) {
+  tenon_tensor_t *x = call->inputs[0], *square = NULL;
+  TENON_TRY(tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, x}, &square, 0));
+  tenon_status_t status = tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){square, x}, call->outputs, 0);
+  tenon_tensor_release(square);
+  if (status == TENON_OK) status = tenon_function_save(call, x);
+  if (status == TENON_OK) status = tenon_function_save(call, call->outputs[0]);
+  return status;
+}
+
+static tenon_status_t cube_backward(tenon_function_call_t *call) { /* 3 y / x */
+  tenon_tensor_t *x = NULL, *y = NULL, *three = tensor_of("f64[] 3"), *a = NULL, *b = NULL;
+  tenon_status_t status = tenon_function_saved(call, 0, &x);
+  if (status == TENON_OK) status = tenon_function_saved(call, 1, &y);
+  if (status == TENON_OK) status = try_op("core::mul", NULL, y, three, &a);
+  if (status == TENON_OK) status = try_op("core::div", NULL, a, x, &b);
+  if (status == TENON_OK && call->needs & 1) status = try_op("core::mul", NULL, b, call->grads[0], &call->out_grads[0]);
+  RELEASE(x, y, three, a, b);
+  return status;
+}
+
+static int contexts;
+static void drop_context(void *context) { (void)context, contexts--; }
+static tenon_function_t cube(void) {
+  contexts++;
+  return (tenon_function_t){sizeof(tenon_function_t), "cube", cube_forward, cube_backward, &contexts, drop_context};
+}
+
+TEST("a function of the program has its own backward, which can be differentiated again") {
+  tenon_tensor_t *x = leaf("f64[2] 2 3"), *y = NULL, *plain = tensor_of("f64[2] 1 2"), *first, *second;
+  tenon_function_t f = cube();
+  CHECK_STATUS(tenon_function_call(&f, &x, 1, &y, 1), TENON_OK);
+  CHECK_TENSOR(y, "f64[2] 8 27");
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
+  CHECK_STATUS(tenon_gradients(&sum, NULL, 1, &x, 1, TENON_GRAD_CREATE, &first), TENON_OK);
+  CHECK_TENSOR(first, "f64[2] 12 27");
+  tenon_tensor_t *sum2 = apply("core::reduce_sum", first, NULL);
+  CHECK_STATUS(tenon_gradients(&sum2, NULL, 1, &x, 1, 0, &second), TENON_OK);
+  CHECK_TENSOR(second, "f64[2] 12 18");
+  CHECK(contexts == 1);
+  RELEASE(y, sum, first, sum2, second);
+  CHECK(contexts == 0);
+  f = cube();
+  CHECK_STATUS(tenon_function_call(&f, &plain, 1, &y, 1), TENON_OK); /* nothing is recorded */
+  CHECK(contexts == 0 && !tenon_tensor_requires_grad(y));
+  RELEASE(x, y, plain);
+}
+
+TEST("a saved tensor of a function that was written to is found out") {
+  tenon_tensor_t *x = leaf("f64[2] 2 3"), *m = apply("core::mul", x, x), *y = NULL, *out;
+  tenon_function_t f = cube();
+  CHECK_STATUS(tenon_function_call(&f, &m, 1, &y, 1), TENON_OK);
+  CHECK_STATUS(try_op("autograd::scale_", "by=2", m, NULL, &out), TENON_OK);
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
+  CHECK_STATUS(backward(sum, 0), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "backward of cube: cube: the gradient needs saved tensor 0");
+  RELEASE(x, m, y, out, sum);
+  CHECK(contexts == 0);
+}
+
+static tenon_status_t same_forward(tenon_function_call_t *call) {
+  tenon_tensor_retain(call->outputs[0] = call->inputs[0]);
+  return TENON_OK;
+}
+static tenon_status_t same_backward(tenon_function_call_t *call) {
+  tenon_tensor_retain(call->out_grads[0] = call->grads[0]);
+  return TENON_OK;
+}
+
+TEST("a function may give its input back, or fail") {
+  tenon_tensor_t *x = leaf("f64[] 2"), *y = NULL;
+  tenon_function_t f = {sizeof f, "same", same_forward, same_backward, NULL, NULL};
+  CHECK_STATUS(tenon_function_call(&f, &x, 1, &y, 1), TENON_OK);
+  CHECK(y != x && y->data == x->data);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 1");
+  tenon_tensor_release(y);
+  tenon_tensor_t *two[2] = {NULL};
+  CHECK_STATUS(tenon_function_call(&f, &x, 1, two, 2), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "same: forward made no output 1");
+  CHECK(!two[0] && !two[1]);
+  RELEASE(x);
+}

@@ -1,0 +1,107 @@
+/* Cases of operators with a gradient: inputs as text, f64 where a gradient goes through.  Three shapes each where the
+ * operator has shapes: plain, broadcast or of another rank, and empty; the first is tried with other strides too.  Kinks
+ * (where the derivative jumps) are avoided: abs, relu and its kin at 0, ceil and floor at integers, max and min of equals,
+ * clip at its bounds, shrink and thresholded_relu at their thresholds, hard_sigmoid and hard_swish at their corners. */
+#ifndef TENON_TESTS_AUTOGRAD_CASES_H
+#define TENON_TESTS_AUTOGRAD_CASES_H
+
+enum { CASE_INPUTS = 8 }; /* a text that begins with "=" is an input that no gradient is wanted of */
+typedef struct case_t {
+  const char *op, *attrs, *inputs[CASE_INPUTS];
+} case_t;
+
+#define X1 "f64[2, 3] 0.4 -0.7 1.3 -1.6 0.9 -0.2"
+#define X2 "f64[4] 0.35 -0.55 1.75 -2.2"
+#define X0 "f64[2, 0, 3]"
+#define P1 "f64[2, 3] 0.4 0.7 1.3 1.6 0.9 0.2"
+#define P2 "f64[4] 0.35 2.5 1.75 0.8"
+#define U1 "f64[2, 3] 0.4 -0.7 0.3 -0.6 0.9 -0.2"
+#define U2 "f64[4] 0.35 -0.5 0.75 -0.8"
+#define G1 "f64[2, 3] 1.4 1.7 1.3 2.6 1.9 3.2"
+#define G2 "f64[4] 1.35 2.5 1.75 3.8"
+#define B1 "f64[3] 0.8 -1.2 0.6"
+#define C1 "f64[2, 1] 1.25 -0.85"
+#define UNARY(op, a, b)                                                                                                \
+  {op, NULL, {a}}, {op, NULL, {b}}, {                                                                                  \
+    op, NULL, { X0 }                                                                                                   \
+  }
+#define UNARY_WITH(op, attrs, a, b)                                                                                    \
+  UNARY(op, a, b), {                                                                                                   \
+    op, attrs, { a }                                                                                                   \
+  }
+#define BINARY(op)                                                                                                     \
+  {op, NULL, {X1, P1}}, {op, NULL, {X1, B1}}, {op, NULL, {B1, C1}}, {op, NULL, {X0, B1}}, {                            \
+    op, NULL, { "f64[] 0.7", P1 }                                                                                      \
+  }
+#define REDUCE(op, a)                                                                                                  \
+  {op, NULL, {a, NULL}}, {op, "keepdims=False", {a, "i64[1] 1"}}, {op, "keepdims=False", {a, "i64[1] 0"}},             \
+      {op, NULL, {a, "i64[1] -1"}}, {op, "noop_with_empty_axes=True", {a, NULL}}, {                                    \
+    op, NULL, { P2, "i64[1] 0" }                                                                                       \
+  }
+#define BACKWARD_WITHIN(op)                                                                                            \
+  {op, NULL, {P1, "=" U1}}, {op, NULL, {P2, "=" U2}}, {                                                                \
+    op, NULL, { X0, "=" X0 }                                                                                           \
+  }
+#define BACKWARD(op)                                                                                                   \
+  {op, NULL, {P1, "=" X1}}, {op, NULL, {P2, "=" X2}}, {                                                                \
+    op, NULL, { X0, "=" X0 }                                                                                           \
+  }
+
+/* clang-format off */
+static const case_t cases[] = {
+  UNARY("core::abs", X1, X2), UNARY("core::acos", U1, U2), UNARY("core::acosh", G1, G2), BINARY("core::add"), UNARY("core::asin", U1, U2),
+  BACKWARD_WITHIN("core::asin_backward"), UNARY("core::asinh", X1, X2), UNARY("core::atan", X1, X2), BACKWARD("core::atan_backward"),
+  UNARY("core::atanh", U1, U2), BACKWARD_WITHIN("core::atanh_backward"),
+  UNARY_WITH("core::celu", "alpha=1.3", X1, X2), BACKWARD("core::celu_backward"),
+  {"core::cast", "to=f64", {X1}}, {"core::cast_like", NULL, {X1, "=f64[1] 0"}},
+  {"core::clip", NULL, {X1, "f64[] -0.5", "f64[] 1.1"}}, {"core::clip", NULL, {X2, "f64[] -0.5", NULL}}, {"core::clip", NULL, {X0, NULL, "f64[] 1.1"}},
+  UNARY("core::contiguous", X1, X2), UNARY("core::cos", X1, X2), UNARY("core::cosh", X1, X2),
+  {"core::depth_to_space", "block=2", {"f64[1, 4, 1, 2] 1 2 3 4 5 6 7 8"}}, {"core::depth_to_space", "block=2; mode=CRD", {"f64[1, 4, 1, 2] 1 2 3 4 5 6 7 8"}}, {"core::depth_to_space", "block=1", {"f64[1, 2, 0, 2]"}},
+  {"core::div", NULL, {X1, P1}}, {"core::div", NULL, {X1, B1}}, {"core::div", NULL, {B1, C1}}, {"core::div", NULL, {X0, B1}},
+  {"core::dropout", NULL, {X1}}, {"core::dropout", "ratio=0.3", {X2}}, {"core::dropout", NULL, {X0}},
+  {"core::dropout_backward", "ratio=0.3", {X1, "bool[2, 3] 1 0 1 1 0 1"}},
+  UNARY_WITH("core::elu", "alpha=1.3", X1, X2), BACKWARD("core::elu_backward"), UNARY("core::erf", X1, X2), BACKWARD("core::erf_backward"),
+  UNARY("core::exp", X1, X2),
+  {"core::expand", NULL, {B1, "i64[2] 2 3"}}, {"core::expand", NULL, {C1, "i64[3] 2 2 3"}}, {"core::expand", NULL, {"f64[1, 3] 1 2 3", "i64[2] 0 3"}},
+  UNARY("core::flatten", X1, "f64[2, 1, 2] 1 2 3 4"),
+  {"core::gather", NULL, {X1, "i64[3] 1 0 1"}}, {"core::gather", "axis=1", {X1, "i64[2, 2] 2 0 0 -1"}}, {"core::gather", NULL, {X2, "i64[0]"}},
+  {"core::gather_backward", NULL, {"f64[3, 2] 1 2 3 4 5 6", "i64[3] 1 0 1", "i64[2] 2 2"}},
+  UNARY_WITH("core::gelu", "approximate=tanh", X1, X2), BACKWARD("core::gelu_backward"),
+  UNARY_WITH("core::hard_sigmoid", "alpha=0.3; beta=0.4", X1, X2), BACKWARD("core::hard_sigmoid_backward"),
+  UNARY("core::hard_swish", X1, X2), BACKWARD("core::hard_swish_backward"), UNARY("core::identity", X1, X2),
+  UNARY_WITH("core::leaky_relu", "alpha=0.2", X1, X2), BACKWARD("core::leaky_relu_backward"), UNARY("core::log", P1, P2),
+  UNARY_WITH("core::log_softmax", "axis=0", X1, X2),
+  BINARY("core::max"), BINARY("core::min"), UNARY("core::mish", X1, X2), BACKWARD("core::mish_backward"),
+  {"core::mod", "fmod=True", {X1, "f64[2, 3] 0.35 0.5 0.3 0.7 2.5 0.15"}}, {"core::mod", "fmod=True", {X1, "f64[3] 0.35 0.5 0.33"}}, {"core::mod", "fmod=True", {X0, "f64[] 1"}}, BINARY("core::mul"), UNARY("core::neg", X1, X2),
+  {"core::pow", NULL, {P1, X1}}, {"core::pow", NULL, {P1, B1}}, {"core::pow", NULL, {"f64[3] 1.5 0.5 2", C1}}, {"core::pow", NULL, {X0, B1}}, {"core::pow", NULL, {X1, "i64[] 3"}},
+  BINARY("core::prelu"), UNARY("core::reciprocal", X1, X2),
+  REDUCE("core::reduce_l1", X1), REDUCE("core::reduce_l2", X1), REDUCE("core::reduce_log_sum", P1), REDUCE("core::reduce_log_sum_exp", X1),
+  REDUCE("core::reduce_mean", X1), REDUCE("core::reduce_sum", X1), REDUCE("core::reduce_sum_square", X1), {"core::reduce_sum", NULL, {X0, NULL}},
+  UNARY("core::relu", X1, X2), BACKWARD("core::relu_backward"),
+  {"core::reshape", NULL, {X1, "i64[2] 3 2"}}, {"core::reshape", NULL, {X2, "i64[3] 2 1 -1"}}, {"core::reshape", "allow_zero=True", {X0, "i64[2] 0 5"}},
+  UNARY("core::rsqrt", P1, P2), UNARY_WITH("core::selu", "alpha=1.2; gamma=0.9", X1, X2),
+  {"core::selu_backward", "alpha=1.2; gamma=0.9", {P1, "=" X1}},
+  UNARY_WITH("core::shrink", "lambd=0.6; bias=0.1", X1, X2), BACKWARD("core::shrink_backward"),
+  UNARY("core::sigmoid", X1, X2), UNARY_WITH("core::silu", "alpha=1.7", X1, X2), BACKWARD("core::silu_backward"), UNARY("core::sin", X1, X2), UNARY("core::sinh", X1, X2),
+  UNARY_WITH("core::softmax", "axis=0", X1, X2), UNARY("core::softplus", X1, X2), UNARY("core::softsign", X1, X2), BACKWARD("core::softsign_backward"),
+  {"core::space_to_depth", "block=2", {"f64[1, 1, 2, 4] 1 2 3 4 5 6 7 8"}}, {"core::space_to_depth", "block=2", {"f64[1, 1, 0, 4]"}},
+  UNARY("core::sqrt", P1, P2), {"core::squeeze", NULL, {C1, "i64[1] 1"}}, {"core::squeeze", NULL, {"f64[1, 2, 1] 1 2", NULL}}, {"core::squeeze", NULL, {"f64[1, 0]", "i64[1] 0"}},
+  BINARY("core::sub"), {"core::sum_to", NULL, {X1, "i64[1] 3"}}, {"core::sum_to", NULL, {X1, "i64[2] 2 1"}}, {"core::sum_to", NULL, {X0, "i64[1] 3"}}, {"core::sum_to", NULL, {X1, "i64[0]"}},
+  UNARY("core::tan", U1, U2), UNARY("core::tanh", X1, X2),
+  UNARY_WITH("core::thresholded_relu", "alpha=0.3", X1, X2), {"core::thresholded_relu_backward", "alpha=0.3", {P1, "=" X1}},
+  UNARY("core::transpose", X1, "f64[2, 1, 2] 1 2 3 4"), {"core::transpose", "perm=[1, 2, 0]", {"f64[2, 1, 3] 1 2 3 4 5 6"}},
+  {"core::trilu", NULL, {"f64[3, 3] 1 2 3 4 5 6 7 8 9", NULL}}, {"core::trilu", "upper=False", {X1, "i64[] 1"}}, {"core::trilu", NULL, {X0, NULL}},
+  {"core::unsqueeze", NULL, {X1, "i64[1] 1"}}, {"core::unsqueeze", NULL, {X2, "i64[2] 0 2"}}, {"core::unsqueeze", NULL, {X0, "i64[1] 0"}},
+  UNARY("core::untranspose", X1, "f64[2, 1, 2] 1 2 3 4"), {"core::untranspose", "perm=[1, 2, 0]", {"f64[2, 1, 3] 1 2 3 4 5 6"}},
+  {"core::where", NULL, {"bool[2, 3] 1 0 1 0 0 1", X1, P1}}, {"core::where", NULL, {"bool[2, 1] 1 0", B1, C1}}, {"core::where", NULL, {"bool[] 1", X0, B1}},
+};
+
+/* With a gradient text that says none for every input: nothing to check. */
+static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::round",
+  "core::shape", "core::sign", "core::size", "core::size_ratio"};
+/* Whose gradient says error for every input. */
+static const char *const not_yet[] = {"core::clip_backward", "core::max_backward", "core::min_backward", "core::pow_backward",
+  "core::prelu_backward", "core::where_backward"};
+/* clang-format on */
+
+#endif
