@@ -417,7 +417,8 @@ TENON_ITEMS(core_view,
   TENON_OP("spread(Tensor(a) x, Tensor @host shape, Tensor? @host axes=None, *, bool keepdims=True, "
            "bool noop_with_empty_axes=False) -> Tensor(a)",
     TENON_DOC("A result of a reduction over these axes, repeated over the shape that was reduced."),
-    VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known", spread_infer)),
+    VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known", spread_infer),
+    TENON_GRADIENT("x: core::reduce_sum(grad, axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)")),
   TENON_OP("slice(Tensor(a) x, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
            "Tensor? @host steps=None) -> Tensor(a)",
     TENON_DOC("x[start:end:step] along the listed axes, or the first ones, as in NumPy; steps may be negative."),

@@ -45,22 +45,37 @@ FLOATS(HELPERS, 0)
   X(thresholded_relu, ", *, float alpha=1.0", ATTR(alpha, 0), x > alpha ? x : 0, "x where it is above alpha, else 0",  \
     "x: core::thresholded_relu_backward(grad, x, alpha=alpha)")
 
+/* Gradients of gradients, by x: of second derivatives, of those that are of x below 0 only. */
+#define SECOND(derivative) "core::mul(core::mul(grad, dy), " derivative ")"
+#define BELOW(derivative) "core::mul(grad, core::where(core::greater(x, 0.0), 0.0, " derivative "))"
+#define SOFTSIGN_2                                                                                                     \
+  "core::div(core::mul(core::mul(grad, out), core::mul(core::sign(x), -2.0)), core::add(core::abs(x), 1.0))"
+#define HARD_SWISH_2 SECOND("core::where(core::less(core::abs(x), 3.0), core::reciprocal(3.0), 0.0)")
+#define S_ "core::sigmoid(x)"
+#define T_ "core::tanh(core::softplus(x))"
+#define MISH_2                                                                                                         \
+  SECOND("core::mul(core::mul(core::sub(1.0, core::mul(" T_ ", " T_ ")), " S_ "), core::add(2.0, core::mul(x, "        \
+         "core::sub(core::sub(1.0, " S_ "), core::mul(2.0, core::mul(" T_ ", " S_ "))))))")
+#define A_ "core::sigmoid(core::mul(alpha, x))"
+#define SILU_2                                                                                                         \
+  SECOND("core::mul(core::mul(alpha, core::sub(" A_ ", core::mul(" A_ ", " A_ "))), "                                  \
+         "core::add(2.0, core::mul(core::mul(alpha, x), core::sub(1.0, core::add(" A_ ", " A_ ")))))")
 /* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
 #define GRADIENTS(X)                                                                                                   \
   X(relu_backward, "none", "", "", NO_SETUP, x > 0 ? dy : 0, "dy where x, relu's result, is above 0")                  \
-  X(softsign_backward, "error", "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),                                  \
+  X(softsign_backward, SOFTSIGN_2, "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),                               \
     DERIVATIVE("softsign"))                                                                                            \
-  X(mish_backward, "error", "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))),               \
+  X(mish_backward, MISH_2, "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))),                \
     DERIVATIVE("mish"))                                                                                                \
-  X(hard_swish_backward, "error", "", "", NO_SETUP, x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5),      \
-    DERIVATIVE("hard_swish"))                                                                                          \
-  X(silu_backward, "error", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                                   \
+  X(hard_swish_backward, HARD_SWISH_2, "", "", NO_SETUP,                                                               \
+    x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5), DERIVATIVE("hard_swish"))                            \
+  X(silu_backward, SILU_2, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                                    \
     dy * SIGMOID(alpha * x) * (1 + alpha * x * SIGMOID(-alpha * x)), DERIVATIVE("silu"))                               \
-  X(elu_backward, "error", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * alpha * EXP(x),  \
-    DERIVATIVE("elu"))                                                                                                 \
-  X(celu_backward, "error", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0), x > 0 ? dy : dy * EXP(x / alpha), \
-    DERIVATIVE("celu"))                                                                                                \
-  X(selu_backward, "error", ", *, float alpha, float gamma", ", alpha=alpha, gamma=gamma",                             \
+  X(elu_backward, BELOW("out"), ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                               \
+    x > 0 ? dy : dy * alpha * EXP(x), DERIVATIVE("elu"))                                                               \
+  X(celu_backward, BELOW("core::div(out, alpha)"), ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),            \
+    x > 0 ? dy : dy * EXP(x / alpha), DERIVATIVE("celu"))                                                              \
+  X(selu_backward, BELOW("out"), ", *, float alpha, float gamma", ", alpha=alpha, gamma=gamma",                        \
     ATTR(alpha, 0) ATTR(gamma, 1),                                                                                     \
     dy * gamma * (x > 0 ? 1 : alpha * EXP(x)), DERIVATIVE("selu"))                                                     \
   X(leaky_relu_backward, "none", ", *, float alpha=0.01", ", alpha=alpha", ATTR(alpha, 0), x < 0 ? alpha * dy : dy,    \
@@ -148,6 +163,8 @@ FAMILY(core_activation,
     FLOATS(ITEM2, gelu_backward))
   OPERATOR(prelu_backward, "(Tensor dy, Tensor a, Tensor slope) -> (Tensor? da, Tensor? dslope)",
     FACTS("dy times the derivatives of prelu by a and slope", "dy, a, slope: float; da, dslope = a",
-      "dy, a, slope: error"),
+      "dy: core::where(core::less(a, 0.0), core::add(core::mul(grad.da, slope), core::mul(grad.dslope, a)), grad.da); "
+      "a: core::where(core::less(a, 0.0), core::mul(grad.dslope, dy), 0.0); "
+      "slope: core::where(core::less(a, 0.0), core::mul(grad.da, dy), 0.0)"),
     FLOATS(ITEM_BOTH, prelu_backward)))
 /* clang-format on */

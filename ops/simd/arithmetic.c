@@ -150,7 +150,7 @@ INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) 
   OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", BINARY_FACTS(name, doc, gradient), NUMBERS(ITEM2, name))
 #define ITEM_CHOSEN(name, doc)                                                                                         \
   OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                                        \
-           FACTS(doc, "dy, a, b: float; da, db = a", "dy, a, b: error"), FLOATS(ITEM_BOTH, name))
+           FACTS(doc, "dy, a, b: float; da, db = a", "dy: core::add(core::" #name "(grad.da, a, b), core::" #name "(grad.db, b, a)); a, b: none"), FLOATS(ITEM_BOTH, name))
 
 FAMILY(core_arithmetic,
   UNARY(ITEM_UNARY)

@@ -78,12 +78,20 @@ INTS(DEFINE_BACKWARD_OF_INT, f64, double)
   LOOP(#base ", " #base ", " #dtype " -> " #base ", " #dtype, pow_backward_##base##_##dtype)
 
 /* clang-format off */
+/* Of the logarithm of a, which is wanted above 0 only; a^(b - 1) (1 + b log a), the derivative by both. */
+#define B_ "core::cast_like(b, a)"
+#define ABOVE_0(text) "core::where(core::greater(a, 0.0), " text ", 0.0)"
+#define MIXED ABOVE_0("core::mul(core::pow(a, core::sub(" B_ ", 1.0)), core::add(1.0, core::mul(" B_ ", core::log(a))))")
 FAMILY(core_power,
   OPERATOR(pow, "(Tensor a, Tensor b) -> Tensor",
     FACTS("a to the power of b, in the dtype of a", "a: float|i32|i64; b: number; out = a",
       "a, b: core::pow_backward(grad, a, b)"),
     NUMBERS(ITEM, f32) NUMBERS(ITEM, f64) NUMBERS(ITEM, i32) NUMBERS(ITEM, i64))
   OPERATOR(pow_backward, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",
-    FACTS("dy times the derivatives of pow by a and b", "dy, a: float; b: number; da = dy; db = b", "dy, a, b: error"),
+    FACTS("dy times the derivatives of pow by a and b", "dy, a: float; b: number; da = dy; db = b", "dy: core::add(core::pow_backward(grad.da, a, b), core::mul(grad.db, " ABOVE_0("core::mul(core::pow(a, b), core::log(a))") ")); "
+      "a: core::add(core::pow_backward(core::mul(core::mul(grad.da, dy), " B_ "), a, core::sub(" B_ ", 1.0)), "
+      "core::mul(grad.db, core::mul(dy, " MIXED "))); "
+      "b: core::cast_like(core::mul(dy, core::add(core::mul(grad.da, " MIXED "), core::mul(grad.db, "
+      ABOVE_0("core::mul(core::pow(a, b), core::mul(core::log(a), core::log(a)))") "))), b)"),
     NUMBERS(ITEM_BACKWARD_OF, f32) NUMBERS(ITEM_BACKWARD_OF, f64)))
 /* clang-format on */

@@ -137,7 +137,8 @@ FAMILY(core_selection,
     FACTS("a where the condition is true, else b", MOVABLE, "a, b: core::where_backward(grad, condition)"),
     NUMBERS(ITEM_WHERE, 0) OTHERS(ITEM_WHERE, 0) ITEM_WHERE_STRING)
   OPERATOR(where_backward, "(Tensor dy, Tensor condition) -> (Tensor? da, Tensor? db)",
-    FACTS("Of dy, what goes to a and to b of where", "dy: float; condition: bool; da, db = dy", "dy: error"),
+    FACTS("Of dy, what goes to a and to b of where", "dy: float; condition: bool; da, db = dy",
+      "dy: core::where(condition, grad.da, grad.db)"),
     FLOATS(ITEM_WHERE_BACKWARD, 0))
   OPERATOR(clip, "(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
     FACTS("min(max(x, min), max)", "x, min, max: number; out = x",

@@ -234,9 +234,14 @@ FAMILY(core_softmax,
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",
     (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x")),
     KERNEL("", hardmax_run))
-  OPERATOR(softmax_backward, "(Tensor grad, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of softmax, whose result was y.", "grad, y: float; out = y", "y")),
+  OPERATOR(softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
+    (FACTS("The gradient of softmax, whose result was y.", "dy, y: float; out = y", "y"),
+     TENON_GRADIENT("dy: core::softmax_backward(grad, y, axis=axis); "
+                    "y: core::sub(core::mul(grad, core::sub(dy, core::reduce_sum(core::mul(dy, y), axis))), "
+                    "core::mul(dy, core::reduce_sum(core::mul(grad, y), axis)))")),
     KERNEL("", softmax_backward_run))
-  OPERATOR(log_softmax_backward, "(Tensor grad, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of log_softmax, whose result was y.", "grad, y: float; out = y", "y")),
+  OPERATOR(log_softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
+    (FACTS("The gradient of log_softmax, whose result was y.", "dy, y: float; out = y", "y"),
+     TENON_GRADIENT("dy: core::sub(grad, core::reduce_sum(core::mul(grad, core::exp(y)), axis)); "
+                    "y: core::neg(core::mul(core::mul(grad, core::exp(y)), core::reduce_sum(dy, axis)))")),
     KERNEL("", log_softmax_backward_run)))

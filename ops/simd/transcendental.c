@@ -30,12 +30,18 @@
   X(sin, "The sine of x, in radians", "x: core::mul(grad, core::cos(x))")                                              \
   X(cos, "The cosine of x, in radians", "x: core::neg(core::mul(grad, core::sin(x)))")                                 \
   X(tan, "The tangent of x, in radians", "x: core::add(grad, core::mul(grad, core::mul(out, out)))")
+/* Gradients of gradients, by x: of grad and the result, times a factor, times or divided by a term. */
+#define OUT_X(op, factor, term) op "(core::mul(core::mul(grad, out), " factor "), " term ")"
+#define ASIN_2 OUT_X("core::div", "x", "core::sub(1.0, core::mul(x, x))")
+#define ATAN_2 OUT_X("core::div", "core::mul(x, -2.0)", "core::add(1.0, core::mul(x, x))")
+#define ATANH_2 OUT_X("core::div", "core::add(x, x)", "core::sub(1.0, core::mul(x, x))")
+#define ERF_2 OUT_X("core::mul", "x", "-2.0")
 /* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
 #define GRADIENTS(X)                                                                                                   \
-  X(asin_backward, "error", "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))                        \
-  X(atan_backward, "error", "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                                    \
-  X(atanh_backward, "error", "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))                          \
-  X(erf_backward, "error", "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
+  X(asin_backward, ASIN_2, "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))                         \
+  X(atan_backward, ATAN_2, "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                                     \
+  X(atanh_backward, ATANH_2, "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))                          \
+  X(erf_backward, ERF_2, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
 /* clang-format on */
 
 #define DEFINE_ONE(dtype, T, U, name, expression) LOOP1(name##_##dtype, T, T, x, NO_SETUP, expression)

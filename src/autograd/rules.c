@@ -123,10 +123,11 @@ static tenon_status_t grad_at(rule_t *r, uint32_t at, tenon_tensor_t **out_tenso
   const tn_history_t *result = &r->node->results[at];
   *out_tensor = r->grads[at];
   if (*out_tensor) return TENON_OK;
-  if (!result->node && !(r->node->op->traits & TENON_POINTWISE))
+  bool is_plain = result->node && result->is_float;
+  if (!is_plain && !(r->node->op->traits & TENON_POINTWISE))
     return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads that of a result that was not wanted",
                    r->node->op->name);
-  TN_TRY(result->node ? tn_filled(result->dtype, result->ndim, result->shape, 0, out_tensor)
+  TN_TRY(is_plain ? tn_filled(result->dtype, result->ndim, result->shape, 0, out_tensor)
                       : tn_filled(float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
   return keep(r, *out_tensor);
 }

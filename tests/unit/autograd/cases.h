@@ -14,6 +14,7 @@ typedef struct case_t {
 #define X2 "f64[4] 0.35 -0.55 1.75 -2.2"
 #define X0 "f64[2, 0, 3]"
 #define P1 "f64[2, 3] 0.4 0.7 1.3 1.6 0.9 0.2"
+#define Q1 "f64[2, 3] 0.3 0.8 1.2 1.7 0.8 0.1"
 #define P2 "f64[4] 0.35 2.5 1.75 0.8"
 #define U1 "f64[2, 3] 0.4 -0.7 0.3 -0.6 0.9 -0.2"
 #define U2 "f64[4] 0.35 -0.5 0.75 -0.8"
@@ -30,7 +31,7 @@ typedef struct case_t {
     op, attrs, { a }                                                                                                   \
   }
 #define BINARY(op)                                                                                                     \
-  {op, NULL, {X1, P1}}, {op, NULL, {X1, B1}}, {op, NULL, {B1, C1}}, {op, NULL, {X0, B1}}, {                            \
+  {op, NULL, {X1, Q1}}, {op, NULL, {X1, B1}}, {op, NULL, {B1, C1}}, {op, NULL, {X0, B1}}, {                            \
     op, NULL, { "f64[] 0.7", P1 }                                                                                      \
   }
 #define REDUCE(op, a)                                                                                                  \
@@ -43,7 +44,7 @@ typedef struct case_t {
     op, NULL, { X0, "=" X0 }                                                                                           \
   }
 #define BACKWARD(op)                                                                                                   \
-  {op, NULL, {P1, "=" X1}}, {op, NULL, {P2, "=" X2}}, {                                                                \
+  {op, NULL, {P1, X1}}, {op, NULL, {P2, "=" X2}}, {                                                                    \
     op, NULL, { X0, "=" X0 }                                                                                           \
   }
 
@@ -66,42 +67,47 @@ static const case_t cases[] = {
   UNARY("core::flatten", X1, "f64[2, 1, 2] 1 2 3 4"),
   {"core::gather", NULL, {X1, "i64[3] 1 0 1"}}, {"core::gather", "axis=1", {X1, "i64[2, 2] 2 0 0 -1"}}, {"core::gather", NULL, {X2, "i64[0]"}},
   {"core::gather_backward", NULL, {"f64[3, 2] 1 2 3 4 5 6", "i64[3] 1 0 1", "i64[2] 2 2"}},
-  UNARY_WITH("core::gelu", "approximate=tanh", X1, X2), BACKWARD("core::gelu_backward"),
+  UNARY_WITH("core::gelu", "approximate=tanh", X1, X2), {"core::gelu_backward", NULL, {P1, "=" X1}}, {"core::gelu_backward", "approximate=tanh", {P2, "=" X2}}, {"core::gelu_backward", NULL, {X0, "=" X0}},
   UNARY_WITH("core::hard_sigmoid", "alpha=0.3; beta=0.4", X1, X2), BACKWARD("core::hard_sigmoid_backward"),
   UNARY("core::hard_swish", X1, X2), BACKWARD("core::hard_swish_backward"), UNARY("core::identity", X1, X2),
   UNARY_WITH("core::leaky_relu", "alpha=0.2", X1, X2), BACKWARD("core::leaky_relu_backward"), UNARY("core::log", P1, P2),
   UNARY_WITH("core::log_softmax", "axis=0", X1, X2),
-  BINARY("core::max"), BINARY("core::min"), UNARY("core::mish", X1, X2), BACKWARD("core::mish_backward"),
+  BINARY("core::max"), BINARY("core::min"), {"core::max_backward", NULL, {B1, X1, Q1}}, {"core::max_backward", NULL, {X1, "=" B1, "=" Q1}}, {"core::max_backward", NULL, {X0, X0, "=" B1}},
+  {"core::min_backward", NULL, {B1, X1, Q1}}, {"core::min_backward", NULL, {X1, "=" B1, "=" Q1}}, {"core::min_backward", NULL, {X0, X0, "=" B1}}, UNARY("core::mish", X1, X2), BACKWARD("core::mish_backward"),
   {"core::mod", "fmod=True", {X1, "f64[2, 3] 0.35 0.5 0.3 0.7 2.5 0.15"}}, {"core::mod", "fmod=True", {X1, "f64[3] 0.35 0.5 0.33"}}, {"core::mod", "fmod=True", {X0, "f64[] 1"}}, BINARY("core::mul"), UNARY("core::neg", X1, X2),
   {"core::pow", NULL, {P1, X1}}, {"core::pow", NULL, {P1, B1}}, {"core::pow", NULL, {"f64[3] 1.5 0.5 2", C1}}, {"core::pow", NULL, {X0, B1}}, {"core::pow", NULL, {X1, "i64[] 3"}},
-  BINARY("core::prelu"), UNARY("core::reciprocal", X1, X2),
+  {"core::pow_backward", NULL, {X1, P1, "f64[2, 3] 2 0.5 -1.5 3 1.2 0.7"}}, {"core::pow_backward", NULL, {X1, P1, B1}}, {"core::pow_backward", NULL, {X0, B1, "f64[] 2"}},
+  BINARY("core::prelu"), {"core::prelu_backward", NULL, {P1, X1, B1}}, {"core::prelu_backward", NULL, {P2, X2, "f64[] 0.3"}}, {"core::prelu_backward", NULL, {X0, X0, B1}}, UNARY("core::reciprocal", X1, X2),
   REDUCE("core::reduce_l1", X1), REDUCE("core::reduce_l2", X1), REDUCE("core::reduce_log_sum", P1), REDUCE("core::reduce_log_sum_exp", X1),
   REDUCE("core::reduce_mean", X1), REDUCE("core::reduce_sum", X1), REDUCE("core::reduce_sum_square", X1), {"core::reduce_sum", NULL, {X0, NULL}},
   UNARY("core::relu", X1, X2), BACKWARD("core::relu_backward"),
   {"core::reshape", NULL, {X1, "i64[2] 3 2"}}, {"core::reshape", NULL, {X2, "i64[3] 2 1 -1"}}, {"core::reshape", "allow_zero=True", {X0, "i64[2] 0 5"}},
   UNARY("core::rsqrt", P1, P2), UNARY_WITH("core::selu", "alpha=1.2; gamma=0.9", X1, X2),
-  {"core::selu_backward", "alpha=1.2; gamma=0.9", {P1, "=" X1}},
+  {"core::selu_backward", "alpha=1.2; gamma=0.9", {P1, X1}},
   UNARY_WITH("core::shrink", "lambd=0.6; bias=0.1", X1, X2), BACKWARD("core::shrink_backward"),
   UNARY("core::sigmoid", X1, X2), UNARY_WITH("core::silu", "alpha=1.7", X1, X2), BACKWARD("core::silu_backward"), UNARY("core::sin", X1, X2), UNARY("core::sinh", X1, X2),
-  UNARY_WITH("core::softmax", "axis=0", X1, X2), UNARY("core::softplus", X1, X2), UNARY("core::softsign", X1, X2), BACKWARD("core::softsign_backward"),
+  UNARY_WITH("core::softmax", "axis=0", X1, X2), {"core::softmax_backward", "axis=0", {X1, P1}}, {"core::softmax_backward", NULL, {X2, P2}}, {"core::softmax_backward", NULL, {X0, X0}},
+  {"core::log_softmax_backward", "axis=0", {X1, P1}}, {"core::log_softmax_backward", NULL, {X2, P2}}, {"core::log_softmax_backward", NULL, {X0, X0}},
+  {"core::spread", NULL, {"f64[2, 1] 1 2", "i64[2] 2 3", "i64[1] 1"}}, {"core::spread", "keepdims=False", {"f64[3] 1 2 3", "i64[2] 2 3", "i64[1] 0"}}, {"core::spread", NULL, {"f64[1, 1] 3", "i64[2] 0 3", NULL}},
+  UNARY("core::softplus", X1, X2), UNARY("core::softsign", X1, X2), BACKWARD("core::softsign_backward"),
   {"core::space_to_depth", "block=2", {"f64[1, 1, 2, 4] 1 2 3 4 5 6 7 8"}}, {"core::space_to_depth", "block=2", {"f64[1, 1, 0, 4]"}},
   UNARY("core::sqrt", P1, P2), {"core::squeeze", NULL, {C1, "i64[1] 1"}}, {"core::squeeze", NULL, {"f64[1, 2, 1] 1 2", NULL}}, {"core::squeeze", NULL, {"f64[1, 0]", "i64[1] 0"}},
   BINARY("core::sub"), {"core::sum_to", NULL, {X1, "i64[1] 3"}}, {"core::sum_to", NULL, {X1, "i64[2] 2 1"}}, {"core::sum_to", NULL, {X0, "i64[1] 3"}}, {"core::sum_to", NULL, {X1, "i64[0]"}},
   UNARY("core::tan", U1, U2), UNARY("core::tanh", X1, X2),
-  UNARY_WITH("core::thresholded_relu", "alpha=0.3", X1, X2), {"core::thresholded_relu_backward", "alpha=0.3", {P1, "=" X1}},
+  UNARY_WITH("core::thresholded_relu", "alpha=0.3", X1, X2), {"core::thresholded_relu_backward", "alpha=0.3", {P1, X1}},
   UNARY("core::transpose", X1, "f64[2, 1, 2] 1 2 3 4"), {"core::transpose", "perm=[1, 2, 0]", {"f64[2, 1, 3] 1 2 3 4 5 6"}},
   {"core::trilu", NULL, {"f64[3, 3] 1 2 3 4 5 6 7 8 9", NULL}}, {"core::trilu", "upper=False", {X1, "i64[] 1"}}, {"core::trilu", NULL, {X0, NULL}},
   {"core::unsqueeze", NULL, {X1, "i64[1] 1"}}, {"core::unsqueeze", NULL, {X2, "i64[2] 0 2"}}, {"core::unsqueeze", NULL, {X0, "i64[1] 0"}},
   UNARY("core::untranspose", X1, "f64[2, 1, 2] 1 2 3 4"), {"core::untranspose", "perm=[1, 2, 0]", {"f64[2, 1, 3] 1 2 3 4 5 6"}},
   {"core::where", NULL, {"bool[2, 3] 1 0 1 0 0 1", X1, P1}}, {"core::where", NULL, {"bool[2, 1] 1 0", B1, C1}}, {"core::where", NULL, {"bool[] 1", X0, B1}},
+  {"core::where_backward", NULL, {X1, "bool[2, 3] 1 0 1 0 0 1"}}, {"core::where_backward", NULL, {X1, "bool[3] 1 0 1"}}, {"core::where_backward", NULL, {X0, "bool[] 1"}},
 };
 
 /* With a gradient text that says none for every input: nothing to check. */
 static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::round",
   "core::shape", "core::sign", "core::size", "core::size_ratio"};
 /* Whose gradient says error for every input. */
-static const char *const not_yet[] = {"core::clip_backward", "core::max_backward", "core::min_backward", "core::pow_backward",
-  "core::prelu_backward", "core::where_backward"};
+static const char *const not_yet[] = {"core::clip_backward"};
 /* clang-format on */
 
 #endif

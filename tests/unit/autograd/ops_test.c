@@ -36,8 +36,12 @@ static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs,
   for (int64_t i = 0; weights && i < tenon_count(weights); i++)
     ((double *)weights->data)[i] = 0.3 + 0.1 * (double)(i % 7);
   if (status == TENON_OK)
-    status = tenon_gradients(&square, &weights, 1, wanted, count, recorded ? TENON_GRAD_CREATE : 0, grads);
-  for (int32_t i = 0; i < count && status == TENON_OK; i++) outputs[i] = grads[i];
+    status = tenon_gradients(&square, &weights, 1, wanted, count,
+                             TENON_GRAD_UNUSED | (recorded ? TENON_GRAD_CREATE : 0), grads);
+  for (int32_t i = 0; i < count && status == TENON_OK; i++) {
+    outputs[i] = grads[i]; /* where there is none, what adds nothing */
+    if (!outputs[i]) status = tenon_tensor_create(tenon_dtype(TENON_I64), 0, NULL, &outputs[i]);
+  }
   tenon_tensor_release(result[0]), tenon_tensor_release(square), tenon_tensor_release(weights);
   tenon_grad_mode_set(recorded);
   return status;
