@@ -24,11 +24,11 @@ tenon_status_t tn_node_create(int kind, const tn_node_shape_t *s, tn_node_t **ou
   size_t results = take(&size, s->result_count, sizeof(tn_history_t));
   size_t attrs = take(&size, s->attr_count, sizeof(tenon_value_t)), zeroed = size;
   size_t starts = take(&size, s->start_count, sizeof(uint32_t)), extents = take(&size, s->extents, sizeof(int64_t));
-  tn_node_t *node = tn_allocate(size);
+  tn_node_t *node = tn_block_get(size);
   if (!node) return tn_no_memory("a gradient's history", size);
   memset(node, 0, zeroed);
   char *block = (char *)node;
-  node->references = 1, node->kind = (uint8_t)kind;
+  node->size = size, node->references = 1, node->kind = (uint8_t)kind;
   node->edge_count = s->edge_count, node->result_count = s->result_count, node->saved_count = s->saved_count;
   node->edges = (tn_edge_t *)(void *)(block + edges), node->results = (tn_history_t *)(void *)(block + results);
   node->saved = (tn_saved_t *)(void *)(block + saved);
@@ -71,7 +71,7 @@ static void free_node(tn_node_t *node) {
   tn_function_free(node->function);
   if (node->uses_library) tn_registry_unuse(node->op->library);
   tn_arena_clear(&node->arena);
-  tn_release_memory(node);
+  tn_block_put(node, node->size);
 }
 
 void tn_node_release(tn_node_t *node) {

@@ -58,6 +58,7 @@ struct tn_node_t {
   tn_saved_t *saved;      /* of an operator: inputs, then results, lists whole */
   const uint32_t *starts; /* where inputs' edges begin, one more, then results' and one more; NULL: no lists */
   struct tn_function_t *function;
+  size_t size;      /* of its block */
   tn_arena_t arena; /* of attributes that are lists */
   tn_node_t *next;  /* among those to be freed */
 };

@@ -128,7 +128,7 @@ static tenon_status_t grad_at(rule_t *r, uint32_t at, tenon_tensor_t **out_tenso
     return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads that of a result that was not wanted",
                    r->node->op->name);
   TN_TRY(is_plain ? tn_filled(result->dtype, result->ndim, result->shape, 0, out_tensor)
-                      : tn_filled(float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
+                  : tn_filled(float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
   return keep(r, *out_tensor);
 }
 

@@ -67,7 +67,8 @@ static inline uint64_t tn_tensor_version(const tenon_tensor_t *tensor) {
 }
 static inline void tn_tensor_written(tenon_tensor_t *tensor) {
   tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((tn_tensor_t *)tensor)->storage : NULL;
-  if (storage) __atomic_fetch_add(&storage->version, 1, __ATOMIC_RELAXED);
+  if (storage) /* of two at once one may be lost, but it is another number than before */
+    __atomic_store_n(&storage->version, __atomic_load_n(&storage->version, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
                               const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);

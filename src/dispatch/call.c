@@ -399,10 +399,12 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   if (!is_plain(op, state) || !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match)) return false;
   uint64_t keys = 0;
   for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
-  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED)) return false; /* results may keep its layout, or belong on its device */
+  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
+    return false; /* results may keep its layout, or belong on its device */
   for (uint32_t o = 0; o < op->output_count; o++) {
     bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
     if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
+    if (outputs[o]) tn_tensor_written(outputs[o]);
   }
   tenon_status_t status = TENON_OK;
   bool fits = true;
@@ -419,6 +421,7 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
     tn_frame_t frame;
     status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
     tn_frame_close(&frame);
+    if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   }
   for (uint32_t o = 0; o < op->output_count && (status != TENON_OK || !fits); o++)
     if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
@@ -466,8 +469,11 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
                                   tenon_tensor_t *const *outputs) {
   tn_match_t match;
   if ((attrs || !op->schema.needs_attrs) && is_plain(op, NULL) &&
-      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match))
+      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match)) {
+    for (uint32_t o = 0; o < op->output_count; o++)
+      if (outputs[o]) tn_tensor_written(outputs[o]);
     return run(op, attrs, inputs, outputs, NULL);
+  }
   return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
 }
 
