@@ -7,9 +7,9 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build
-suites=(layers format header unit dispatch install command errors examples search onnx models sanitize)
+suites=(layers format header unit dispatch autograd install command errors examples search onnx models sanitize)
 declare -A about=(
-  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [dispatch]="tables against PyTorch's"
+  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [dispatch]="tables against PyTorch's"
   [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime"
   [sanitize]="a share of the tests under sanitizers")
@@ -31,6 +31,10 @@ run_unit() {
 run_dispatch() {
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/acceptance/dispatch_test.py
+}
+run_autograd() {
+  [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  .venv-zoo/bin/python tests/acceptance/autograd_test.py
 }
 run_install() { tests/acceptance/install_test.sh "$build"; }
 run_command() { "$python" tests/acceptance/command_test.py; }

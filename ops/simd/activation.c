@@ -11,8 +11,8 @@
     return x > 20 ? (T)1 : n / (n + 2);                                                                                \
   }                                                                                                                    \
   /* (1 + tanh(u)) / 2 of gelu's approximation is sigmoid(2u): this is 2u, and the second one its derivative */        \
-  static inline T steep_##dtype(T x) { return x * ((T)1.5957691216057308 + (T)0.07135481282553484 * x * x); }          \
-  static inline T slope_##dtype(T x) { return (T)1.5957691216057308 + (T)0.21406443847660451 * x * x; }
+  static inline T steep_##dtype(T x) { return x * ((T)1.5957691216057308 + (T)0.07135481627260025 * x * x); }          \
+  static inline T slope_##dtype(T x) { return (T)1.5957691216057308 + (T)0.21406444881780073 * x * x; }
 FLOATS(HELPERS, 0)
 #define GATE(x) TN_GENERIC(x, gate_f32, gate_f64)(x)
 #define STEEP(x) TN_GENERIC(x, steep_f32, steep_f64)(x)
