@@ -50,11 +50,10 @@ bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend) {
   return kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE;
 }
 
-const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype,
-                                               tn_arena_t *arena) {
+const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype) {
   int most = 0, count = 0;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) most++;
-  const tn_kernel_t **found = tn_allocate((size_t)most * sizeof *found + 1);
+  const tn_kernel_t **found = tn_scratch(((size_t)most + 1) * sizeof *found);
   if (!found) return NULL;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (!tn_kernel_is_of(k, backend) || !suits(op, k, dtype)) continue;
@@ -68,10 +67,8 @@ const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_ba
     for (int j = 0; j < kept && !repeated; j++) repeated = same_signature(op, found[j], found[i]);
     if (!repeated) found[kept++] = found[i];
   }
-  const tn_kernel_t **list = tn_arena_array(arena, (size_t)kept + 1, sizeof *list);
-  if (list && kept) memcpy(list, found, (size_t)kept * sizeof *list);
-  tn_release_memory((void *)found);
-  return list;
+  found[kept] = NULL;
+  return found;
 }
 
 static bool accepts(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,

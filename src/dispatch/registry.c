@@ -127,20 +127,39 @@ static void free_library(tn_library_t *library) {
   tn_arena_clear(&arena);
 }
 
+/* Kernels of a library that goes leave the list of an operator that stays; false: without memory the table stays as it is. */
+static bool withdraw(tn_extension_t *e, bool for_good) {
+  if (!e->first || !e->op) return true;
+  for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
+    if (*at == e->first) {
+      *at = e->last->next;
+      break;
+    }
+  if (for_good) tn_table_forget(e->op, e->first->library);
+  return tn_table_build(e->op) == TENON_OK;
+}
+
 static tenon_status_t link_kernels(tn_extension_t *e) {
   if (!e->first || !e->op) return TENON_OK;
   tn_kernel_t **at = &e->op->kernels; /* by number: those of a library that could not go are no newer for that */
   while (*at && (*at)->number > e->first->number) at = &(*at)->next;
   e->last->next = *at;
   *at = e->first;
-  return tn_table_build(e->op);
+  tenon_status_t status = tn_table_build(e->op);
+  if (status != TENON_OK) *at = e->last->next, tn_table_forget(e->op, e->first->library);
+  return status;
 }
 
-static void publish_extensions(tn_definition_t *b) {
+/* All of them or none. */
+static bool publish_extensions(tn_definition_t *b) {
   for (size_t i = 0; i < b->extension_count; i++) {
-    tn_extension_t *e = &b->extensions[i];
-    if (link_kernels(e) != TENON_OK) tn_definition_offend(b, TENON_MEMORY, "%s: %s", e->op->name, tn_error());
+    if (link_kernels(&b->extensions[i]) == TENON_OK) continue;
+    tn_definition_offend(b, TENON_MEMORY, "%s: %s", b->extensions[i].op->name, tn_error());
+    while (i--)
+      if (!withdraw(&b->extensions[i], true)) b->library->is_stuck = true;
+    return false;
   }
+  return true;
 }
 
 /* Kernels whose operator has come are added to it; those that do not fit it stay, with the reason. */
@@ -156,13 +175,12 @@ static void resolve(tn_dangling_t *waiting) {
   tn_extension_t *all =
       good ? tn_reallocate(library->extensions, (library->extension_count + d.extension_count + 1) * sizeof *all)
            : NULL;
-  if (all) {
-    library->extensions = all;
-    publish_extensions(&d);
+  if (all) library->extensions = all;
+  if (all && publish_extensions(&d)) {
     memcpy(all + library->extension_count, d.extensions, d.extension_count * sizeof *all);
     library->extension_count += (uint32_t)d.extension_count;
     waiting->library = NULL;
-  } else {
+  } else if (!d.failed) { /* without memory it is tried again */
     waiting->reason = tn_arena_text(&library->arena, tn_text_get(&offences), offences.size);
   }
   tn_release_memory(d.extensions);
@@ -176,18 +194,6 @@ static void resolve_all(void) {
     if (dangling[i].library) dangling[kept++] = dangling[i];
   }
   dangling_count = kept;
-}
-
-static void withdraw(tn_extension_t *e,
-                     bool for_good) { /* kernels of a library that goes leave the list of an operator that stays */
-  if (!e->first || !e->op) return;
-  for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
-    if (*at == e->first) {
-      *at = e->last->next;
-      break;
-    }
-  if (for_good) tn_table_forget(e->op, e->first->library);
-  (void)tn_table_build(e->op); /* without memory the old table stays, and its library is pinned by its users */
 }
 
 /* Names that others have: an operator exists once. */
@@ -205,7 +211,8 @@ static bool are_free(tn_definition_t *d) {
 
 static bool publish(tn_definition_t *d, tn_library_t *library) {
   size_t published = 0;
-  bool good = tn_grow((void **)&libraries, &library_capacity, library_count, sizeof *libraries);
+  bool good = tn_grow((void **)&libraries, &library_capacity, library_count, sizeof *libraries) &&
+              tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
   while (good && published < library->op_count) {
     tenon_op_t *op = library->ops[published];
     good = tn_map_put(&operators, op->name, strlen(op->name), op);
@@ -215,8 +222,7 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
     good = tn_grow((void **)&dangling, &dangling_capacity, dangling_count + i, sizeof *dangling);
     if (good) dangling[dangling_count + i] = d->dangling[i];
   }
-  if (good) {
-    publish_extensions(d);
+  if (good && publish_extensions(d)) {
     library->extension_count = (uint32_t)d->extension_count;
     libraries[library_count++] = library;
     dangling_count += d->dangling_count;
@@ -225,6 +231,7 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
   }
   for (size_t i = 0; i < published; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
+  if (library->is_stuck) undone[undone_count++] = library; /* there is room */
   tn_definition_offend(d, TENON_MEMORY, "out of memory: the registry");
   return false;
 }
@@ -271,14 +278,14 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
     *out_library = library;
     return TENON_OK;
   }
-  free_library(library);
+  if (!library->is_stuck) free_library(library);
   if (offences->failed) return tn_no_memory("a message", offences->size);
   return d.code == TENON_OK ? TENON_INVALID : d.code;
 }
 
 /* ---- removing --------------------------------------------------------------------------------------------------- */
 
-static void take_out(size_t index) {
+static bool take_out(size_t index) { /* false: some table could not be changed, for want of memory */
   tn_library_t *library = libraries[index];
   size_t kept = 0;
   for (size_t i = 0; i < dangling_count; i++)
@@ -292,8 +299,10 @@ static void take_out(size_t index) {
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   for (size_t i = 0; i < dangling_count; i++) /* what did not fit its operators may fit those that come next */
     if (!find_published(dangling[i].op)) dangling[i].reason = NULL;
-  for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i], true);
+  for (uint32_t i = 0; i < library->extension_count; i++)
+    if (!withdraw(&library->extensions[i], true)) library->is_stuck = true;
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
+  return !library->is_stuck;
 }
 
 static bool is_used(const tn_library_t *library) { /* by operators of another library, or kernels added to this one's */
@@ -327,8 +336,7 @@ static bool settle(tn_library_t *library) {
   if (index == library_count) return true; /* it was held at shutdown */
   if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
   if (!tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) return false;
-  take_out(index);
-  if (is_quiet(library)) return true;
+  if (take_out(index) && is_quiet(library)) return true;
   undone[undone_count++] = library;
   return false;
 }
@@ -369,8 +377,10 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
                      "cannot unload library %s: this system cannot tell whether a call is in it (membarrier)",
                      library->name);
   if (status == TENON_OK) {
-    for (uint32_t i = 0; i < library->extension_count; i++) withdraw(&library->extensions[i], false);
-    if (is_quiet(library)) take_out(index);
+    bool is_out = true;
+    for (uint32_t i = 0; i < library->extension_count; i++) is_out &= withdraw(&library->extensions[i], false);
+    if (!is_out) status = tn_no_memory("unloading a library", 0);
+    else if (is_quiet(library)) (void)take_out(index);
     else
       status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: a call is in one of its kernels", library->name);
     for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
@@ -413,7 +423,7 @@ void tn_registry_undo(tn_library_t *library) {
   while (index < library_count && libraries[index] != library) index++;
   if (index < library_count && tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) {
     const tenon_op_t *op = library->extension_count ? library->extensions[0].op : NULL;
-    take_out(index);
+    (void)take_out(index);
     undone[undone_count++] = library;
     if (op && settle((tn_library_t *)(uintptr_t)op->library)) freed = (tn_library_t *)(uintptr_t)op->library;
   } /* without memory they stay where they are */
@@ -434,7 +444,7 @@ void tn_registry_clear(void) {
   tn_mutex_lock(&lock);
   while (library_count) {
     tn_library_t *library = libraries[library_count - 1];
-    take_out(library_count - 1);
+    (void)take_out(library_count - 1);
     bool is_over = !is_held(library);
     tn_mutex_unlock(&lock);
     if (is_over) free_library(library); /* else with the last who holds it */

@@ -160,7 +160,7 @@ static tenon_status_t make(tenon_op_t *op, const tn_slot_t *wanted, const tn_slo
 
 /* Kernels that a backend may use, as a slot; `arena` holds lists meanwhile. */
 static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, int rule, const tn_slot_t **out_slot) {
-  tn_arena_t arena = {NULL};
+  tn_scratch_mark_t mark = tn_scratch_mark();
   bool by_type = false;
   tn_slot_t slot = {.run = tn_layer_prologue, .rule = (uint8_t)rule};
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
@@ -170,7 +170,7 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
   uint64_t set = by_type && op->dispatch_input >= 0 && op->types.variable_count ? op->types.sets[0] : 1;
   tenon_status_t status = TENON_OK;
   for (int d = 0; d < TN_DTYPE_COUNT && status == TENON_OK; d++)
-    if (set >> d & 1 && !(lists[d] = tn_kernel_candidates(op, backend, d, &arena))) status = tn_no_memory(op->name, 0);
+    if (set >> d & 1 && !(lists[d] = tn_kernel_candidates(op, backend, d))) status = tn_no_memory(op->name, 0);
   if (status == TENON_OK && by_type) slot.by_dtype = lists;
   if (status == TENON_OK && !by_type) {
     slot.only = lists[0][0];
@@ -178,7 +178,7 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
     if (direct) slot.run = slot.only->run, slot.context = slot.only->context;
   }
   if (status == TENON_OK) status = make(op, &slot, out_slot);
-  tn_arena_clear(&arena);
+  tn_scratch_reset(mark);
   return status;
 }
 
@@ -265,8 +265,18 @@ static bool all_have(const tenon_op_t *op, uint32_t flag, bool counts_loops) {
   return op->kernels != NULL;
 }
 
-/* Stores the slot of a key, NULL: its row is right again.  A new place is filled before the byte that leads to it, and
- * stays: calls may be on their way to it. */
+/* What a table will hold: first all of it is found, which may fail, then all of it is stored, which cannot.  Under the
+ * registry's mutex. */
+typedef struct store_t {
+  const tn_slot_t **other; /* of a list; NULL: of the array, at a place */
+  uint8_t at;
+  const tn_slot_t *slot;
+} store_t;
+static store_t stores[2 * TN_BACKENDS_MAX + TN_KEY_COUNT];
+static size_t store_count;
+
+/* The slot of a key, NULL: its row is right again.  A new place is empty, which means the row, before the byte leads to it,
+ * and stays: calls may be on their way to it. */
 static tenon_status_t place(tenon_op_t *op, int bit, const tn_slot_t *slot) {
   uint8_t at = op->index[bit];
   if (!at && !slot) return TENON_OK;
@@ -278,9 +288,12 @@ static tenon_status_t place(tenon_op_t *op, int bit, const tn_slot_t *slot) {
     __atomic_store_n(&op->slots, larger, __ATOMIC_RELEASE);
     op->slot_room = room;
   }
-  if (!at) at = (uint8_t)++op->slot_count;
-  __atomic_store_n(&op->slots[at - 1], slot, __ATOMIC_RELEASE);
-  __atomic_store_n(&op->index[bit], at, __ATOMIC_RELEASE);
+  if (!at) {
+    at = (uint8_t)++op->slot_count;
+    __atomic_store_n(&op->slots[at - 1], NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&op->index[bit], at, __ATOMIC_RELEASE);
+  }
+  stores[store_count++] = (store_t){NULL, at, slot};
   return TENON_OK;
 }
 
@@ -289,10 +302,12 @@ static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_ba
   tn_other_t *other = *list;
   while (other && other->backend != backend) other = other->next;
   if (!other && !slot) return TENON_OK;
-  if (other) return __atomic_store_n(&other->slot, slot, __ATOMIC_RELEASE), TENON_OK;
-  if (!(other = tn_arena_allocate(&op->arena, sizeof *other))) return tn_no_memory(op->name, sizeof *other);
-  *other = (tn_other_t){backend, slot, *list};
-  __atomic_store_n(list, other, __ATOMIC_RELEASE);
+  if (!other) {
+    if (!(other = tn_arena_allocate(&op->arena, sizeof *other))) return tn_no_memory(op->name, sizeof *other);
+    *other = (tn_other_t){backend, NULL, *list};
+    __atomic_store_n(list, other, __ATOMIC_RELEASE);
+  }
+  stores[store_count++] = (store_t){&other->slot, 0, slot};
   return TENON_OK;
 }
 
@@ -314,14 +329,13 @@ static tenon_status_t place_layers(tenon_op_t *op) {
 
 tenon_status_t tn_table_build(tenon_op_t *op) {
   const tn_slot_t *cpu, *any, *slot;
+  store_count = 0;
   TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
   TN_TRY(backend_slot(op, NULL, &any));
   uint64_t mask = tn_key_below(~(uint64_t)0, TN_BIT_TRACE + 1); /* above are no keys */
   bool only_views = op->is_view && !op->kernels;                /* others may add kernels for some backend */
   if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
   if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
-  __atomic_store_n(&op->mask, op->mask | mask,
-                   __ATOMIC_RELEASE); /* layers look themselves: one key too many is no harm */
   const tn_slot_t *gradients;
   TN_TRY(autograd_slot(op, NULL, &gradients));
   const tn_backend_t *backend;
@@ -343,6 +357,11 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
     TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, slot) : place(op, backend->bit, slot));
   }
   TN_TRY(place_layers(op));
+  __atomic_store_n(&op->mask, op->mask | mask,
+                   __ATOMIC_RELEASE); /* layers look themselves: one key too many is no harm */
+  for (size_t i = 0; i < store_count; i++)
+    __atomic_store_n(stores[i].other ? stores[i].other : &op->slots[stores[i].at - 1], stores[i].slot,
+                     __ATOMIC_RELEASE);
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
   __atomic_store_n(&op->autograd, gradients, __ATOMIC_RELEASE);
   __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "dispatch/op.h"
 
-/* Recomputes the slots after kernels came or went; running threads see each slot as it was or as it is.  Under the
- * registry's mutex. */
+/* Recomputes the slots after kernels came or went; running threads see each slot as it was or as it is.  Without
+ * memory nothing changes.  Under the registry's mutex. */
 tenon_status_t tn_table_build(tenon_op_t *op);
 /* No slot with kernels of this library, which goes, is used again. */
 void tn_table_forget(tenon_op_t *op, const tn_library_t *library);
@@ -28,9 +28,9 @@ void tn_row_set(int bit, const tn_slot_t *slot); /* NULL: as it was at the start
 
 const char *tn_rule_name(int rule);
 
-/* kernel.c: candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set. */
-const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype,
-                                               tn_arena_t *arena);
+/* kernel.c: candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set.  In
+ * scratch memory, so that taking kernels away does not need any that is not there. */
+const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype);
 /* May a call on that backend (NULL: any that has no kernels of its own) use this kernel? */
 bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend);
 

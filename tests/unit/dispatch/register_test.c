@@ -5,6 +5,7 @@
 #include "dispatch/op.h"
 #include "tensors.h"
 
+#include "failing.h"
 #include "operators.h"
 #include "probes.h"
 
@@ -527,6 +528,45 @@ TEST("a kernel that is refused keeps its context") {
   tenon_shutdown();
   CHECK(destroyed == 0);
   (void)first;
+}
+
+/* ---- without memory ---------------------------------------------------------------------------------------------- */
+
+/* What was there before must be there after a failure, and what is said to be there must be. */
+static tenon_status_t add_and_undo(void *context) {
+  const char *where = context;
+  tenon_registration_t *r = NULL;
+  double in = PROBE_VIEWED, out = PROBE_NOTHING;
+  tenon_device_t device;
+  int64_t one = 1;
+  tenon_tensor_t x, y, *inputs[1] = {&x}, *outputs[1] = {&y};
+  int64_t strides[2];
+  tenon_status_t status = tenon_kernel_add("probe::plain", where, probe_kernel, &id[7], NULL, TENON_OVERRIDE, &r);
+  if (tenon_device_find("npu", 0, &device) != TENON_OK ||
+      tenon_tensor_view(&x, &in, tenon_dtype(TENON_F64), 1, &one, NULL, &strides[0]) != TENON_OK ||
+      tenon_tensor_view(&y, &out, tenon_dtype(TENON_F64), 1, &one, NULL, &strides[1]) != TENON_OK)
+    return CHECK_NEVER("nothing of this allocates"), TENON_INTERNAL;
+  x.keys = y.keys = TN_KEY(tn_backend_find("npu")->bit), x.device = y.device = device;
+  CHECK(tenon_op_run(op_of("probe::plain"), NULL, inputs, outputs) == TENON_OK);
+  CHECK(out == (status == TENON_OK ? 7 : 1));
+
+  if (status == TENON_OK) {
+    tenon_registration_release(r);
+    CHECK(tenon_op_run(op_of("probe::plain"), NULL, inputs, outputs) == TENON_OK);
+    CHECK(out == 1 || out == 7); /* without memory an undone kernel may stay */
+  }
+  return status;
+}
+
+TEST("without memory a kernel is not added, and what was there before stays") {
+  static const char *const wheres[] = {"npu", "npu f64", "composite"};
+  for (int i = 0; i < 3; i++) {
+    probe_start();
+    tenon_registration_t *first = probe_add("probe::plain", wheres[i], &id[1], 0);
+    fail_each("adding a kernel", add_and_undo, (void *)(uintptr_t)wheres[i], 1);
+    tenon_registration_release(first);
+    tenon_shutdown();
+  }
 }
 
 /* ---- while others call ------------------------------------------------------------------------------------------- */
