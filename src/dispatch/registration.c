@@ -97,7 +97,7 @@ tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *conte
 static void undo(tenon_registration_t *r) {
   if (r->is_undone) return;
   r->is_undone = true;
-  if (r->library) tn_registry_undo(r->library);
+  if (r->library) r->is_undone = tn_registry_undo(r->library);
   else if (r->backend) __atomic_store_n(&r->backend->row, NULL, __ATOMIC_RELEASE);
   else tn_row_set(r->bit, NULL);
 }

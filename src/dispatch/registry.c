@@ -416,19 +416,22 @@ void tn_registry_unuse(const tn_library_t *library) {
 }
 
 /* Takes kernels out of the tables.  Their records stay until shutdown: a call may be on its way to them. */
-void tn_registry_undo(tn_library_t *library) {
+bool tn_registry_undo(tn_library_t *library) {
   tn_library_t *freed = NULL; /* of the operator, if only these kernels held it; a program's library extends one */
   tn_mutex_lock(&lock);
   size_t index = 0;
+  bool is_undone = false;
   while (index < library_count && libraries[index] != library) index++;
   if (index < library_count && tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) {
     const tenon_op_t *op = library->extension_count ? library->extensions[0].op : NULL;
     (void)take_out(index);
     undone[undone_count++] = library;
+    is_undone = true;
     if (op && settle((tn_library_t *)(uintptr_t)op->library)) freed = (tn_library_t *)(uintptr_t)op->library;
   } /* without memory they stay where they are */
   tn_mutex_unlock(&lock);
   if (freed) free_library(freed);
+  return is_undone;
 }
 
 void tn_registry_dangling(tn_text_t *text) {

@@ -35,8 +35,9 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
                                tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library);
 /* Unloads an unloadable library whose only holder is the caller: takes that reference, or says who holds it. */
 tenon_status_t tn_registry_unload(tn_library_t *library);
-/* Takes the library's kernels out of the tables, and its names; what it was made of stays until shutdown. */
-void tn_registry_undo(tn_library_t *library);
+/* Takes the library's kernels out of the tables, and its names; what it was made of stays until shutdown.  False: without
+ * memory nothing was done. */
+bool tn_registry_undo(tn_library_t *library);
 /* A line for each extension whose operator is not there, or whose kernels did not fit it. */
 void tn_registry_dangling(tn_text_t *text);
 /* Checks the head of a descriptor: sizes, version, layout, features, name.  Appends offences; false when there are any. */
