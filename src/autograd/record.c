@@ -145,10 +145,12 @@ static tenon_status_t check_call(const tenon_call_t *call) {
     TN_TRY(check_written(op, "input", op->schema.inputs[i].name, t));
     const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
     if (storage && __atomic_load_n(&storage->references, __ATOMIC_RELAXED) > 1)
-      return tn_fail(TENON_UNIMPLEMENTED,
-                     "%s: input %s is written to while other tensors (views of it, or what it is a view of) share its "
-                     "memory: their gradients would be wrong; release them before, or write to a copy",
-                     op->name, op->schema.inputs[i].name);
+      return tn_fail(
+          TENON_UNIMPLEMENTED,
+          "%s: input %s is written to while its memory is needed elsewhere: by a view of it, by what it is a view "
+          "of, or by the gradient of the call that made it; their gradients would be wrong: release those "
+          "tensors before, or write to a copy",
+          op->name, op->schema.inputs[i].name);
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
