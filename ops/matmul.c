@@ -273,6 +273,8 @@ TENON_ITEMS(core_matmul,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(matmul_infer),
+    TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, "
+                   "activation=activation)"),
     TENON_KERNEL("cpu strided", core_matmul_run)),
   TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
            "bool trans_b=False) -> Tensor",
@@ -281,5 +283,6 @@ TENON_ITEMS(core_matmul,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(gemm_infer),
+    TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b)"),
     TENON_KERNEL("cpu strided", core_gemm_run)))
 /* clang-format on */

@@ -423,8 +423,10 @@ TENON_ITEMS(core_view,
            "Tensor? @host steps=None) -> Tensor(a)",
     TENON_DOC("x[start:end:step] along the listed axes, or the first ones, as in NumPy; steps may be negative."),
     VIEW("x: any; starts, ends: i64|i32; axes: i64|i32; steps: i64|i32; out = x",
-         "x: strided; starts: known; ends: known; axes: known; steps: known", slice_infer)),
+         "x: strided; starts: known; ends: known; axes: known; steps: known", slice_infer),
+    TENON_GRADIENT("x: core::slice_backward(grad, core::shape(x), starts, ends, axes, steps)")),
   TENON_OP("split(Tensor(a) x, Tensor? @host sizes=None, *, int axis=0, int count) -> Tensor(a)[count]",
     TENON_DOC("Consecutive parts along an axis, of the stated sizes or equal but for the last."),
-    VIEW("x: any; sizes: i64|i32; out = x", "x: strided; sizes: known", split_infer))
+    VIEW("x: any; sizes: i64|i32; out = x", "x: strided; sizes: known", split_infer),
+    TENON_GRADIENT("x: core::concat(grad, axis=axis)"))
 )

@@ -367,6 +367,11 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
 /* clang-format off */
 #define ARGUMENTS                                                                                                      \
   "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor"
+/* Shared among those that are equal to the result. */
+#define IS_IT "core::cast_like(core::equal(x, " SPREAD("out") "), x)"
+#define SHARED                                                                                                         \
+  TENON_GRADIENT("x: core::mul(" IS_IT ", " SPREAD("core::div(grad, core::reduce_sum(" IS_IT ", axes, "                \
+                 "keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes))") ")")
 #define SPREAD(value) "core::spread(" value ", core::shape(x), axes, keepdims=keepdims, "                              \
                       "noop_with_empty_axes=noop_with_empty_axes)"
 #define FACTS(doc, types, infer)                                                                                       \
@@ -378,8 +383,8 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
     TENON_GRADIENT("x: " SPREAD("grad"))))                                                                             \
   X(reduce_mean, FOLD_SUM, MEAN, (FACTS("The mean over axes.", "number", reduce_infer),                                \
     TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                                        \
-  X(reduce_max, FOLD_MAX, AS_IT_IS, (FACTS("The largest element over axes.", "number|bool", reduce_infer)))            \
-  X(reduce_min, FOLD_MIN, AS_IT_IS, (FACTS("The smallest element over axes.", "number|bool", reduce_infer)))           \
+  X(reduce_max, FOLD_MAX, AS_IT_IS, (FACTS("The largest element over axes.", "number|bool", reduce_infer), SHARED))    \
+  X(reduce_min, FOLD_MIN, AS_IT_IS, (FACTS("The smallest element over axes.", "number|bool", reduce_infer), SHARED))   \
   X(reduce_prod, FOLD_PROD, AS_IT_IS, (FACTS("The product over axes.", "number", prod_infer)))                         \
   X(reduce_l1, FOLD_ABS, AS_IT_IS, (FACTS("The sum of absolute values over axes.", "number", reduce_infer),            \
     TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                                                \

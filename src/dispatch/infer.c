@@ -112,7 +112,13 @@ tenon_status_t tn_metas_of_results(const tenon_op_t *op, const tenon_value_t *at
 tenon_status_t tn_list(tenon_infer_t *infer, uint32_t output, uint32_t count) {
   if (output >= infer->op->output_count || infer->op->schema.outputs[output].kind != TENON_KIND_TENSORS)
     return tenon_fail(infer, TENON_INVALID, "list: result %u is no list", output);
-  return infer->outputs[output] ? make_items(infer->outputs[output], count) : TENON_OK;
+  tenon_meta_t *list = infer->outputs[output];
+  tenon_dtype_t dtype = {0, 0, 0};
+  if (!list) return TENON_OK;
+  TN_TRY(make_items(list, count));
+  bool is_stated = tn_types_output(&infer->op->types, &infer->op->schema, infer->attrs, infer->inputs, output, &dtype);
+  for (uint32_t i = 0; i < count; i++) list->items[i]->dtype = is_stated ? dtype : (tenon_dtype_t){0, 0, 0};
+  return TENON_OK;
 }
 
 /* ---- extents ---------------------------------------------------------------------------------------------------- */

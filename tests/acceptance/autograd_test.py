@@ -177,13 +177,19 @@ for axis, shape in ((-1, (2, 3, 4)), (0, (5,)), (1, (2, 3, 4)), (1, (0, 3))):
     several("softmax", lambda x, axis=axis: F.softmax(x, axis), [([away(shape, -2, 2)], [0])], axis=axis)
 two("max", torch.maximum), two("min", torch.minimum), one("mish", F.mish)
 several("mod", torch.fmod, [([away((3, 4), 0.2, 5), away((3, 4), 0.7, 2)], [0]), ([away((3, 4), -5, 5), np.array(1.37)], [0]), ([away((0, 4), 0.2, 5), np.array(1.3)], [0])], fmod=True)
+for a, b, more in (((3, 4), (4, 2), (2,)), ((2, 3, 4), (4, 5), (3, 1)), ((2, 1, 3, 4), (5, 4, 2), None), ((4,), (4, 3), None), ((2, 3, 4), (4,), None), ((5,), (5,), None), ((0, 4), (4, 2), (2,))):
+    c_ = None if more is None else away(more, -2, 2)
+    several("matmul", lambda a, b, c=None: a @ b if c is None else a @ b + c, [([away(a, -2, 2), away(b, -2, 2), c_], [0, 1] + [2] * (c_ is not None))])
+several("matmul", lambda a, b: a.mT @ b.mT, [([away((2, 4, 3), -2, 2), away((5, 4), -2, 2)], [0, 1]), ([away((4, 3), -2, 2), away((2, 5, 4), -2, 2)], [0, 1])], transpose_a=True, transpose_b=True)
+several("gemm", lambda a, b, c: 0.5 * a.T @ b + 2 * c, [([away((4, 3), -2, 2), away((4, 5), -2, 2), away((5,), -2, 2)], [0, 1, 2]), ([away((4, 3), -2, 2), away((4, 5), -2, 2), away((3, 1), -2, 2)], [0, 1, 2]),
+                                                          ([away((0, 3), -2, 2), away((0, 5), -2, 2), away((), -2, 2)], [0, 1, 2])], alpha=0.5, beta=2, trans_a=True)
 two("mul", torch.mul), one("neg", torch.neg), two("pow", torch.pow, 0.3, 3, -2, 2)
 several("pow", torch.pow, [([away((3, 4), -2, 2, (0,)), np.array(3.0)], [0]), ([away((3, 4), -2, 2, (0,)), np.array(2.0)], [0])])
 several("prelu", lambda a, s: torch.where(a < 0, a * s, a), [([away((2, 3), -2, 2, (0,)), away((3,), 0, 1)], [0, 1]), ([away((5,), -2, 2, (0,)), np.array(0.3)], [0, 1]), ([away((0, 3), -2, 2), away((3,), 0, 1)], [0, 1])])
 one("reciprocal", torch.reciprocal, 0.3, 3), one("relu", torch.relu, kinks=(0,)), one("rsqrt", torch.rsqrt, 0.3, 3)
 REDUCED = [((2, 3, 4), (1,), True), ((2, 3, 4), (0, 2), False), ((5,), (0,), True), ((2, 3), (-1,), False)]
 for name, function, low in (("reduce_sum", lambda x, d, k: x.sum(d, k), -2), ("reduce_mean", lambda x, d, k: x.mean(d, k), -2), ("reduce_sum_square", lambda x, d, k: (x * x).sum(d, k), -2),
-                            ("reduce_l1", lambda x, d, k: x.abs().sum(d, k), -2), ("reduce_l2", lambda x, d, k: (x * x).sum(d, k).sqrt(), -2),
+                            ("reduce_l1", lambda x, d, k: x.abs().sum(d, k), -2), ("reduce_max", lambda x, d, k: x.amax(d, k), -2), ("reduce_min", lambda x, d, k: x.amin(d, k), -2), ("reduce_l2", lambda x, d, k: (x * x).sum(d, k).sqrt(), -2),
                             ("reduce_log_sum", lambda x, d, k: x.sum(d, k).log(), 0.2), ("reduce_log_sum_exp", lambda x, d, k: x.logsumexp(d, k), -2)):
     for shape, axes, keep in REDUCED:
         several(name, lambda x, a, f=function, d=axes, k=keep: f(x, d, k), [([away(shape, low, 2, (0,)), ints(*axes)], [0])], keepdims=keep)
@@ -208,7 +214,7 @@ several("space_to_depth", lambda x: F.pixel_unshuffle(x, 2), [([away((1, 1, 4, 2
        ], block=2)
 
 # PyTorch has no such operator, or says it by others that are here: tests/unit/autograd/ops_test.c has differences for all of them.
-LEFT_OUT = {"cast", "cast_like", "dropout", "spread"}
+LEFT_OUT = {"cast", "cast_like", "concat", "dropout", "slice", "split", "spread"}
 # Gradients that are no floats at all, or none.
 NONE = {"bernoulli", "bit_cast", "ceil", "eye_like", "floor", "round", "shape", "sign", "size", "size_ratio"}
 # They go through an operator whose gradient is not stated.

@@ -74,12 +74,19 @@ static const case_t cases[] = {
   UNARY_WITH("core::log_softmax", "axis=0", X1, X2),
   BINARY("core::max"), BINARY("core::min"), {"core::max_backward", NULL, {B1, X1, Q1}}, {"core::max_backward", NULL, {X1, "=" B1, "=" Q1}}, {"core::max_backward", NULL, {X0, X0, "=" B1}},
   {"core::min_backward", NULL, {B1, X1, Q1}}, {"core::min_backward", NULL, {X1, "=" B1, "=" Q1}}, {"core::min_backward", NULL, {X0, X0, "=" B1}}, UNARY("core::mish", X1, X2), BACKWARD("core::mish_backward"),
-  {"core::mod", "fmod=True", {X1, "f64[2, 3] 0.35 0.5 0.3 0.7 2.5 0.15"}}, {"core::mod", "fmod=True", {X1, "f64[3] 0.35 0.5 0.33"}}, {"core::mod", "fmod=True", {X0, "f64[] 1"}}, BINARY("core::mul"), UNARY("core::neg", X1, X2),
+  {"core::mod", "fmod=True", {X1, "f64[2, 3] 0.35 0.5 0.3 0.7 2.5 0.15"}}, {"core::mod", "fmod=True", {X1, "f64[3] 0.35 0.5 0.33"}}, {"core::mod", "fmod=True", {X0, "f64[] 1"}}, {"core::matmul", NULL, {X1, "f64[3, 2] 1 2 3 4 5 6", NULL}}, {"core::matmul", "transpose_a=True", {X1, "f64[2, 4] 1 2 3 4 5 6 7 8", "f64[4] 1 2 3 4"}},
+  {"core::matmul", "transpose_b=True", {X1, P1, "f64[2, 1] 1 2"}}, {"core::matmul", "transpose_a=True; transpose_b=True", {X1, "f64[4, 2] 1 2 3 4 5 6 7 8", NULL}},
+  {"core::matmul", NULL, {"f64[3, 1, 2] 1 2 3 4 5 6", "f64[3, 2, 1] 1 2 3 4 5 6"}}, {"core::matmul", NULL, {"f64[2, 1, 1, 2] 1 2 3 4", "f64[3, 2, 1] 1 2 3 4 5 6"}},
+  {"core::matmul", NULL, {B1, "f64[3] 1 2 3"}}, {"core::matmul", NULL, {X1, B1, "f64[2] 1 2"}}, {"core::matmul", NULL, {B1, "f64[2, 3, 2] 1 2 3 4 5 6 7 8 9 1 2 3"}},
+  {"core::matmul", NULL, {"f64[0, 3]", "f64[3, 2] 1 2 3 4 5 6"}}, {"core::matmul", NULL, {"f64[2, 0]", "f64[0, 3]", "f64[3] 1 2 3"}},
+  {"core::gemm", "alpha=0.5; beta=2", {X1, "f64[3, 2] 1 2 3 4 5 6", "f64[2] 1 2"}}, {"core::gemm", "trans_a=True; trans_b=True", {X1, "f64[4, 2] 1 2 3 4 5 6 7 8", NULL}},
+  {"core::gemm", "trans_a=True; beta=0.5", {X1, "f64[2, 4] 1 2 3 4 5 6 7 8", "f64[3, 1] 1 2 3"}}, {"core::gemm", "trans_b=True", {"f64[0, 3]", P1, "f64[] 3"}},
+  BINARY("core::mul"), UNARY("core::neg", X1, X2),
   {"core::pow", NULL, {P1, X1}}, {"core::pow", NULL, {P1, B1}}, {"core::pow", NULL, {"f64[3] 1.5 0.5 2", C1}}, {"core::pow", NULL, {X0, B1}}, {"core::pow", NULL, {X1, "i64[] 3"}},
   {"core::pow_backward", NULL, {X1, P1, "f64[2, 3] 2 0.5 -1.5 3 1.2 0.7"}}, {"core::pow_backward", NULL, {X1, P1, B1}}, {"core::pow_backward", NULL, {X0, B1, "f64[] 2"}},
   BINARY("core::prelu"), {"core::prelu_backward", NULL, {P1, X1, B1}}, {"core::prelu_backward", NULL, {P2, X2, "f64[] 0.3"}}, {"core::prelu_backward", NULL, {X0, X0, B1}}, UNARY("core::reciprocal", X1, X2),
   REDUCE("core::reduce_l1", X1), REDUCE("core::reduce_l2", X1), REDUCE("core::reduce_log_sum", P1), REDUCE("core::reduce_log_sum_exp", X1),
-  REDUCE("core::reduce_mean", X1), REDUCE("core::reduce_sum", X1), REDUCE("core::reduce_sum_square", X1), {"core::reduce_sum", NULL, {X0, NULL}},
+  REDUCE("core::reduce_mean", X1), REDUCE("core::reduce_max", X1), REDUCE("core::reduce_min", X1), REDUCE("core::reduce_sum", X1), REDUCE("core::reduce_sum_square", X1), {"core::reduce_sum", NULL, {X0, NULL}},
   UNARY("core::relu", X1, X2), BACKWARD("core::relu_backward"),
   {"core::reshape", NULL, {X1, "i64[2] 3 2"}}, {"core::reshape", NULL, {X2, "i64[3] 2 1 -1"}}, {"core::reshape", "allow_zero=True", {X0, "i64[2] 0 5"}},
   UNARY("core::rsqrt", P1, P2), UNARY_WITH("core::selu", "alpha=1.2; gamma=0.9", X1, X2),
@@ -90,6 +97,10 @@ static const case_t cases[] = {
   {"core::log_softmax_backward", "axis=0", {X1, P1}}, {"core::log_softmax_backward", NULL, {X2, P2}}, {"core::log_softmax_backward", NULL, {X0, X0}},
   {"core::spread", NULL, {"f64[2, 1] 1 2", "i64[2] 2 3", "i64[1] 1"}}, {"core::spread", "keepdims=False", {"f64[3] 1 2 3", "i64[2] 2 3", "i64[1] 0"}}, {"core::spread", NULL, {"f64[1, 1] 3", "i64[2] 0 3", NULL}},
   UNARY("core::softplus", X1, X2), UNARY("core::softsign", X1, X2), BACKWARD("core::softsign_backward"),
+  {"core::slice", NULL, {X1, "i64[1] 1", "i64[1] 3", "i64[1] 1", NULL}}, {"core::slice", NULL, {X1, "i64[2] -1 2", "i64[2] -9 0", "i64[2] 0 1", "i64[2] -1 -1"}}, {"core::slice", NULL, {X0, "i64[1] 0", "i64[1] 1", "i64[1] 0", NULL}},
+  {"core::slice_backward", NULL, {"f64[2, 2] 1 2 3 4", "i64[2] 2 5", "i64[1] 0", "i64[1] 4", "i64[1] 1", "i64[1] 2"}}, {"core::slice_backward", NULL, {"f64[1] 1", "i64[1] 3", "i64[1] 1", "i64[1] 2"}}, {"core::slice_backward", NULL, {"f64[0]", "i64[1] 3", "i64[1] 1", "i64[1] 1"}},
+  {"core::split", "axis=1; count=3", {X1, NULL}}, {"core::split", "count=2", {X2, "i64[2] 1 3"}}, {"core::split", "axis=2; count=2", {X0, NULL}},
+  {"core::concat", "axis=1", {"{" X1 "; f64[2, 1] 7 8}"}}, {"core::concat", "axis=0", {"{" B1 "; " B1 "}"}}, {"core::concat", "axis=1", {"{f64[2, 0]; f64[2, 1] 3 4}"}},
   {"core::space_to_depth", "block=2", {"f64[1, 1, 2, 4] 1 2 3 4 5 6 7 8"}}, {"core::space_to_depth", "block=2", {"f64[1, 1, 0, 4]"}},
   UNARY("core::sqrt", P1, P2), {"core::squeeze", NULL, {C1, "i64[1] 1"}}, {"core::squeeze", NULL, {"f64[1, 2, 1] 1 2", NULL}}, {"core::squeeze", NULL, {"f64[1, 0]", "i64[1] 0"}},
   BINARY("core::sub"), {"core::sum_to", NULL, {X1, "i64[1] 3"}}, {"core::sum_to", NULL, {X1, "i64[2] 2 1"}}, {"core::sum_to", NULL, {X0, "i64[1] 3"}}, {"core::sum_to", NULL, {X1, "i64[0]"}},
@@ -107,7 +118,7 @@ static const case_t cases[] = {
 static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::round",
   "core::shape", "core::sign", "core::size", "core::size_ratio"};
 /* Whose gradient says error for every input. */
-static const char *const not_yet[] = {"core::clip_backward"};
+static const char *const not_yet[] = {"core::clip_backward", "core::concat_backward"};
 /* clang-format on */
 
 #endif

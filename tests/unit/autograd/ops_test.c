@@ -7,29 +7,44 @@
 
 #include "cases.h"
 
+enum { LEAVES = 2 * CASE_INPUTS };
 typedef struct call_t {
   const tenon_op_t *op;
   const tenon_value_t *attrs;
-  int32_t input_count, output_count;
-  tenon_tensor_t *const *fixed; /* inputs that are not differentiated */
+  int32_t input_count, leaf_count; /* leaves: the items of lists one by one */
+  int32_t list_size[CASE_INPUTS];  /* -1: no list */
 } call_t;
 
-static tenon_status_t run(void *context, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_tensor_t **outputs) {
   const call_t *c = context;
+  tenon_tensor_t *inputs[CASE_INPUTS] = {NULL}, *results[8] = {NULL};
+  tenon_status_t status = TENON_OK;
+  int32_t at = 0;
+  for (int32_t i = 0; i < c->input_count && status == TENON_OK; i++) {
+    if (c->list_size[i] < 0) inputs[i] = leaves[at++];
+    else status = tenon_tensor_list(leaves + at, c->list_size[i], &inputs[i]), at += c->list_size[i];
+  }
   tenon_random_seed(3); /* the same mask each time */
-  return tenon_op_call(c->op, c->attrs, inputs, outputs, 1);
+  if (status == TENON_OK) status = tenon_op_call(c->op, c->attrs, inputs, results, 1);
+  for (int32_t i = 0; i < c->input_count; i++)
+    if (c->list_size[i] >= 0) tenon_tensor_release(inputs[i]);
+  if (status != TENON_OK || !tensor_has(results[0], TENON_LIST)) return *outputs = results[0], status;
+  status =
+      tenon_op_call(op_of("core::concat"), c->attrs, results, outputs, 0); /* of split, whose first attribute is axis */
+  tenon_tensor_release(results[0]);
+  return status;
 }
 
 /* The gradients of a weighted sum of squares of the result, as a function of the inputs: what a second derivative is of. */
 static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
   const call_t *c = context;
-  tenon_tensor_t *result[8] = {NULL}, *square = NULL, *wanted[CASE_INPUTS], *grads[CASE_INPUTS];
+  tenon_tensor_t *result[8] = {NULL}, *square = NULL, *wanted[LEAVES], *grads[LEAVES];
   int32_t count = 0;
   bool recorded = tenon_grad_mode_set(1);
   tenon_status_t status = run(context, inputs, result);
   if (status == TENON_OK)
     status = tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){result[0], result[0]}, &square, 0);
-  for (int32_t i = 0; i < c->input_count; i++)
+  for (int32_t i = 0; i < c->leaf_count; i++)
     if (tenon_tensor_requires_grad(inputs[i])) wanted[count++] = inputs[i];
   tenon_tensor_t *weights = NULL;
   if (status == TENON_OK) status = tenon_tensor_create(square->dtype, square->ndim, square->shape, &weights);
@@ -65,23 +80,32 @@ static int check_case(const case_t *c, int form) {
   const tenon_op_t *op = op_of(c->op);
   if (!op) return -1;
   tenon_attrs_t *attrs = attrs_of(op, c->attrs);
-  tenon_tensor_t *inputs[CASE_INPUTS] = {NULL};
+  tenon_tensor_t *leaves[LEAVES] = {NULL};
   tenon_op_info_t info = op_info(op);
-  call_t call = {op, attr_values(attrs), info.input_count, info.output_count, NULL};
+  call_t call = {.op = op, .attrs = attr_values(attrs), .input_count = info.input_count};
   int count = 0;
   for (int32_t i = 0; i < info.input_count; i++) {
     const char *text = c->inputs[i];
     bool is_fixed = text && *text == '=';
     text += is_fixed;
-    inputs[i] = form == STRIDED && text && strncmp(text, "f64", 3) == 0 ? tensor_strided(text) : tensor_of(text);
-    if (is_f64(inputs[i]) && !is_fixed) CHECK_STATUS(tenon_tensor_require_grad(inputs[i], 1), TENON_OK), count++;
+    bool is_strided = form == STRIDED && text && strncmp(text, "f64", 3) == 0;
+    tenon_tensor_t *t = is_strided ? tensor_strided(text) : tensor_of(text);
+    bool is_list = t && tensor_has(t, TENON_LIST);
+    call.list_size[i] = is_list ? (int32_t)t->shape[0] : -1;
+    int32_t first = call.leaf_count;
+    for (int32_t k = 0; is_list && k < t->shape[0]; k++)
+      tenon_tensor_retain(leaves[call.leaf_count++] = tenon_item(t, k));
+    if (is_list) tenon_tensor_release(t);
+    else leaves[call.leaf_count++] = t;
+    for (int32_t k = first; k < call.leaf_count; k++)
+      if (is_f64(leaves[k]) && !is_fixed) CHECK_STATUS(tenon_tensor_require_grad(leaves[k], 1), TENON_OK), count++;
   }
   tenon_status_t status = form == SECOND
-                              ? tenon_gradient_check(run_gradient, &call, inputs, info.input_count, count, NULL)
-                              : tenon_gradient_check(run, &call, inputs, info.input_count, 1, NULL);
+                              ? tenon_gradient_check(run_gradient, &call, leaves, call.leaf_count, count, NULL)
+                              : tenon_gradient_check(run, &call, leaves, call.leaf_count, 1, NULL);
   const char *what = form == SECOND ? "second derivative" : form == STRIDED ? "strided" : "gradient";
   if (status != TENON_OK && (form != SECOND || status != TENON_UNIMPLEMENTED)) describe(c, what, tenon_error());
-  for (int32_t i = 0; i < info.input_count; i++) tenon_tensor_release(inputs[i]);
+  for (int32_t i = 0; i < call.leaf_count; i++) tenon_tensor_release(leaves[i]);
   tenon_attrs_release(attrs);
   return status == TENON_OK ? count : -1;
 }

@@ -1,0 +1,134 @@
+/* Gradients of matmul and gemm, as products of others: composites, so that they have gradients themselves.
+ * Called by the gradient texts in matmul.c.  Invariant: a vector is made a matrix first, so that only matrices are left. */
+#include "finish.h"
+#include <string.h>
+#include <tenon/op.h>
+
+enum { MATMUL, UNSQUEEZE, SUM_TO, RESHAPE, MUL };
+#define BACKWARD_USES "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul"
+
+/* Each gradient has the shape of what it is the gradient of. */
+static tenon_status_t backward_infer(tenon_infer_t *infer) {
+  for (uint32_t o = 0; o < 3; o++) {
+    const tenon_meta_t *of = infer->inputs[1 + o];
+    tenon_meta_t *out = infer->outputs[o];
+    if (out && !of) return tenon_fail(infer, TENON_INVALID, "the gradient of an input that is absent is wanted");
+    if (!out) continue;
+    out->ndim = of->ndim;
+    for (int32_t d = 0; d < of->ndim; d++) out->dims[d] = of->dims[d];
+  }
+  return TENON_OK;
+}
+
+static const tenon_value_t none;
+
+static tenon_value_t flag(int on) {
+  tenon_value_t v = {TENON_KIND_BOOL, 0, {.i = on}};
+  return v;
+}
+
+static tenon_tensor_t *numbers(tenon_call_t *call, int32_t count, const int64_t *values) {
+  int64_t shape[1] = {count};
+  tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_I64), 1, shape);
+  if (t && count) memcpy(t->data, values, (size_t)count * sizeof *values);
+  return t;
+}
+
+static tenon_status_t invoke(tenon_call_t *call, int use, const tenon_value_t *attrs, tenon_tensor_t *a,
+                             tenon_tensor_t *b, tenon_tensor_t **out) {
+  tenon_tensor_t *inputs[3] = {a, b, NULL};
+  *out = NULL;
+  return call->host->invoke(call, call->uses[use], attrs, inputs, out);
+}
+
+static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a, tenon_tensor_t *b,
+                              int transpose_b, tenon_tensor_t **out) {
+  tenon_value_t attrs[5] = {flag(transpose_a), flag(transpose_b), {TENON_KIND_CHOICE, 0, {.i = 0}}, none, none};
+  attrs[3].kind = attrs[4].kind = TENON_KIND_FLOAT;
+  return invoke(call, MATMUL, attrs, a, b, out);
+}
+
+static tenon_status_t unsqueeze(tenon_call_t *call, tenon_tensor_t *t, int64_t axis, tenon_tensor_t **out) {
+  tenon_tensor_t *axes = numbers(call, 1, &axis);
+  return axes ? invoke(call, UNSQUEEZE, NULL, t, axes, out) : TENON_MEMORY;
+}
+
+static tenon_status_t scale(tenon_call_t *call, tenon_tensor_t **t, double by) {
+  tenon_tensor_t *factor;
+  if (by == 1) return TENON_OK;
+  factor = call->host->temporary(call, (*t)->dtype, 0, NULL);
+  if (!factor) return TENON_MEMORY;
+  if (tenon_dtype_id(factor->dtype) == TENON_F64) *(double *)factor->data = by;
+  else if (tenon_dtype_id(factor->dtype) == TENON_F32) *(float *)factor->data = (float)by;
+  else return tenon_fail(call, TENON_UNIMPLEMENTED, "a factor other than 1 of a product in this dtype; use f32 or f64");
+  return invoke(call, MUL, NULL, *t, factor, t);
+}
+
+/* What `t` is the gradient of, was broadcast from `like`, which may have been a vector: `matrix` is the shape that it had
+ * as a matrix. */
+static tenon_status_t give(tenon_call_t *call, uint32_t output, tenon_tensor_t *t, const tenon_tensor_t *matrix,
+                           const tenon_tensor_t *like) {
+  tenon_tensor_t *shape = numbers(call, matrix->ndim, matrix->shape);
+  tenon_value_t allow_zero = flag(1);
+  if (!shape) return TENON_MEMORY;
+  TENON_TRY(invoke(call, SUM_TO, NULL, t, shape, &t));
+  if (like->ndim != matrix->ndim) {
+    if (!(shape = numbers(call, like->ndim, like->shape))) return TENON_MEMORY;
+    TENON_TRY(invoke(call, RESHAPE, &allow_zero, t, shape, &t));
+  }
+  return call->host->assign(call, output, t);
+}
+
+static tenon_status_t products(tenon_call_t *call, int transpose_a, int transpose_b, double alpha) {
+  tenon_tensor_t *dy = call->inputs[0], *a = call->inputs[1], *b = call->inputs[2], *t;
+  if (call->inputs[2]->ndim == 1) {
+    transpose_b = 0;
+    TENON_TRY(unsqueeze(call, b, 1, &b));
+    TENON_TRY(unsqueeze(call, dy, -1, &dy));
+  }
+  if (call->inputs[1]->ndim == 1) {
+    transpose_a = 0;
+    TENON_TRY(unsqueeze(call, a, 0, &a));
+    TENON_TRY(unsqueeze(call, dy, -2, &dy));
+  }
+  if (call->outputs[0]) {
+    TENON_TRY(transpose_a ? product(call, b, transpose_b, dy, 1, &t) : product(call, dy, 0, b, !transpose_b, &t));
+    TENON_TRY(scale(call, &t, alpha));
+    TENON_TRY(give(call, 0, t, a, call->inputs[1]));
+  }
+  if (call->outputs[1]) {
+    TENON_TRY(transpose_b ? product(call, dy, 1, a, transpose_a, &t) : product(call, a, !transpose_a, dy, 0, &t));
+    TENON_TRY(scale(call, &t, alpha));
+    TENON_TRY(give(call, 1, t, b, call->inputs[2]));
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t matmul_backward_run(tenon_call_t *call) {
+  if (call->attrs[2].as.i != 0)
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "with an activation: call the activation by itself, after matmul");
+  TENON_TRY(products(call, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, 1));
+  return call->outputs[2] ? give(call, 2, call->inputs[0], call->inputs[3], call->inputs[3]) : TENON_OK;
+}
+
+static tenon_status_t gemm_backward_run(tenon_call_t *call) {
+  tenon_tensor_t *dc = call->inputs[0];
+  TENON_TRY(products(call, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, call->attrs[0].as.f));
+  if (!call->outputs[2]) return TENON_OK;
+  TENON_TRY(scale(call, &dc, call->attrs[1].as.f));
+  return give(call, 2, dc, call->inputs[3], call->inputs[3]);
+}
+
+/* clang-format off */
+TENON_ITEMS(core_matmul_backward,
+  TENON_OP("matmul_backward(Tensor dy, Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, bool transpose_b=False, "
+           FINISH_ARGUMENTS ") -> (Tensor? da, Tensor? db, Tensor? dbias)",
+    TENON_DOC("The gradients of matmul; without an activation."),
+    TENON_TYPES("dy: float; a, b, bias = dy; da, db, dbias = dy"), TENON_INFER(backward_infer),
+    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(matmul_backward_run)),
+  TENON_OP("gemm_backward(Tensor dy, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
+           "bool trans_b=False) -> (Tensor? da, Tensor? db, Tensor? dc)",
+    TENON_DOC("The gradients of gemm."),
+    TENON_TYPES("dy: float; a, b, c = dy; da, db, dc = dy"), TENON_INFER(backward_infer),
+    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(gemm_backward_run)))
+/* clang-format on */

@@ -1,0 +1,85 @@
+/* Gradients of slice and concat: zeros but for a slice, and views of the parts.  Called by the gradient texts in view.c and
+ * join.c. */
+#include "axes.h"
+#include <string.h>
+
+/* ---- slice_backward ----------------------------------------------------------------------------------------------- */
+
+static tenon_status_t slice_backward_infer(tenon_infer_t *infer) {
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 1, &shape));
+  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
+  if (shape.count != infer->inputs[0]->ndim)
+    return tenon_fail(infer, TENON_INVALID, "dy has %d dimensions, what was sliced has %d", infer->inputs[0]->ndim,
+                      shape.count);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  return TENON_OK;
+}
+
+static void put(const char *from, char *to, const tenon_tensor_t *target, int32_t axis, const int64_t *from_strides,
+                int64_t size) {
+  if (axis == target->ndim) {
+    memcpy(to, from, (size_t)size);
+    return;
+  }
+  for (int64_t i = 0; i < target->shape[axis]; i++)
+    put(from + i * from_strides[axis] * size, to + i * target->strides[axis] * size, target, axis + 1, from_strides,
+        size);
+}
+
+static tenon_status_t slice_backward_run(tenon_call_t *call) {
+  const tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  int64_t size = dy->dtype.bits / 8;
+  tenon_tensor_t *whole = call->host->temporary(call, out->dtype, out->ndim, out->shape), *part = NULL;
+  if (!whole) return TENON_MEMORY;
+  memset(whole->data, 0, (size_t)(tenon_count(whole) * size));
+  tenon_tensor_t *inputs[5] = {whole, call->inputs[2], call->inputs[3], call->inputs[4], call->inputs[5]};
+  TENON_TRY(call->host->invoke(call, call->uses[0], NULL, inputs, &part));
+  int same = part->ndim == dy->ndim;
+  for (int32_t i = 0; same && i < dy->ndim; i++) same = part->shape[i] == dy->shape[i];
+  if (!same) return tenon_fail(call, TENON_INVALID, "dy does not have the shape of the slice");
+  if (tenon_count(dy)) put(dy->data, part->data, part, 0, dy->strides, size);
+  return call->host->assign(call, 0, whole);
+}
+
+/* ---- concat_backward ---------------------------------------------------------------------------------------------- */
+
+static tenon_status_t concat_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0], *xs = infer->inputs[1];
+  tenon_dim_t begin = tenon_extent(0);
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, dy->ndim, &axis));
+  TENON_TRY(infer->host->list(infer, 0, xs->count));
+  for (uint32_t i = 0; i < xs->count; i++) {
+    const tenon_meta_t *x = xs->items[i];
+    tenon_meta_t *out = infer->outputs[0]->items[i];
+    if (x->ndim != dy->ndim)
+      return tenon_fail(infer, TENON_INVALID, "part %u has %d dimensions, dy has %d", i, x->ndim, dy->ndim);
+    out->alias = 1, out->strided = 1, out->ndim = dy->ndim;
+    for (int32_t d = 0; d < dy->ndim; d++) out->dims[d] = x->dims[d], out->strides[d] = tenon_stride(infer, dy, d);
+    out->offset = dim_is(x->dims[axis], 0) ? tenon_extent(0) : dim_mul(infer, begin, out->strides[axis]);
+    begin = tenon_dim(infer, TENON_DIM_ADD, begin, x->dims[axis]);
+  }
+  if (dim_differ(begin, dy->dims[axis]))
+    return tenon_fail(infer, TENON_INVALID, "the parts add up to %" PRId64 " along axis %d, dy has %" PRId64,
+                      begin.value, axis, dy->dims[axis].value);
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_ITEMS(core_parts_backward,
+  TENON_OP("slice_backward(Tensor dy, Tensor @host shape, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
+           "Tensor? @host steps=None) -> Tensor",
+    TENON_DOC("The gradient of slice: dy where the slice was, 0 elsewhere."),
+    TENON_TYPES("dy: number|complex; shape: i64|i32; starts, ends: i64|i32; axes: i64|i32; steps: i64|i32; out = dy"), TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE), TENON_USES("core::slice"), TENON_INFER(slice_backward_infer),
+    TENON_GRADIENT("dy: core::slice(grad, starts, ends, axes, steps)"),
+    TENON_KERNEL("cpu strided", slice_backward_run)),
+  TENON_OP("concat_backward(Tensor(a) dy, Tensor[] xs, *, int axis) -> Tensor(a)[]",
+    TENON_DOC("The gradients of concat: the parts of dy that have the shapes of xs, as views."),
+    TENON_TYPES("dy: any; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_WHERE("dy: strided; xs: strided"),
+    TENON_INFER(concat_backward_infer), TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")))
+/* clang-format on */
