@@ -182,8 +182,8 @@ static bool is_shape_only(const char *op, uint32_t argument) {
   static const struct {
     const char *op;
     uint32_t arguments;
-  } known[] = {{"core::shape", 1}, {"core::size", 1}, {"core::size_ratio", 3}, {"core::cast_like", 2},
-      {"core::matmul_backward", 8}, {"core::gemm_backward", 8}};
+  } known[] = {{"core::shape", 1},           {"core::size", 1},         {"core::size_ratio", 3}, {"core::cast_like", 2},
+               {"core::matmul_backward", 8}, {"core::gemm_backward", 8}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].op, op) == 0) return known[i].arguments >> argument & 1;
   return false;
