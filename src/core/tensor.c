@@ -298,6 +298,11 @@ tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, co
 }
 
 tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
+  if (tensor->device.type != 1)
+    return tn_fail(
+        TENON_INVALID,
+        "a tensor on a device (type %d, id %d): expected host memory; tenon_tensor_copy_to copies from there",
+        (int)tensor->device.type, (int)tensor->device.id);
   TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
   tenon_status_t status = tn_tensor_copy_into(tensor, *out_tensor);
   if (status == TENON_OK) return status;

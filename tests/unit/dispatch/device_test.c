@@ -53,6 +53,9 @@ TEST("memory of a backend comes from its kernel of core::allocate and goes back 
   tenon_text_release(keys);
   check_npu(x, "f32[2,3] 1 2 3 4 5 6");
   check_npu(empty, "f32[0,3]");
+  tenon_tensor_t *copied = NULL;
+  CHECK_STATUS(tenon_tensor_copy(x, &copied), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "expected host memory; tenon_tensor_copy_to copies from there");
   tenon_tensor_release(x), tenon_tensor_release(empty);
   CHECK(blocks == 0);
 }
