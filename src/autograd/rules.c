@@ -282,8 +282,22 @@ static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *
   return status;
 }
 
+/* A gradient that no rule reads would be lost without a word. */
+static tenon_status_t check_used(const tn_node_t *node, tenon_tensor_t *const *grads) {
+  const tenon_op_t *op = node->op;
+  uint64_t used = 0;
+  for (uint32_t i = 0; i < op->gradient.rule_count; i++) used |= op->gradient.rules[i].grads_used;
+  for (uint32_t o = 0; o < op->output_count && used; o++)
+    for (uint32_t i = start_of(node, true, o); i < end_of(node, true, o); i++)
+      if (grads[i] && !(used >> o & 1))
+        return tn_fail(TENON_UNIMPLEMENTED, "%s: a gradient came for result %s, which its gradient rules do not read",
+                       op->name, op->schema.outputs[o].name);
+  return TENON_OK;
+}
+
 tenon_status_t tn_rules_run(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
                             tenon_tensor_t **out_grads) {
+  TN_TRY(check_used(node, grads));
   for (uint32_t i = 0; i < node->op->gradient.rule_count; i++)
     TN_TRY(run_rule(node, &node->op->gradient.rules[i], grads, needs, out_grads));
   return TENON_OK;

@@ -182,8 +182,13 @@ static bool is_shape_only(const char *op, uint32_t argument) {
   static const struct {
     const char *op;
     uint32_t arguments;
-  } known[] = {{"core::shape", 1},           {"core::size", 1},         {"core::size_ratio", 3}, {"core::cast_like", 2},
-               {"core::matmul_backward", 8}, {"core::gemm_backward", 8}};
+  } known[] = {{"core::shape", 1},
+               {"core::size", 1},
+               {"core::size_ratio", 3},
+               {"core::cast_like", 2},
+               {"core::layer_norm_backward", 8},
+               {"core::matmul_backward", 8},
+               {"core::gemm_backward", 8}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].op, op) == 0) return known[i].arguments >> argument & 1;
   return false;
@@ -195,6 +200,7 @@ static void collect_uses(const tn_gradient_value_t *call, tn_gradient_rule_t *ru
     bool shaped = !value->keyword && i < 32 && is_shape_only(call->name, i);
     uint64_t bit = value->index >= 0 ? (uint64_t)1 << value->index : 0;
     if (value->kind == TN_GRADIENT_CALL) collect_uses(value, rule);
+    if (value->kind == TN_GRADIENT_GRAD) rule->grads_used |= bit;
     if (value->kind == TN_GRADIENT_INPUT) *(shaped ? &rule->inputs_shaped : &rule->inputs_used) |= bit;
     if (value->kind == TN_GRADIENT_OUTPUT) *(shaped ? &rule->outputs_shaped : &rule->outputs_used) |= bit;
   }

@@ -32,6 +32,7 @@ typedef struct tn_gradient_rule_t {
   uint8_t kind;          /* TN_RULE_... */
   tn_gradient_value_t call;
   uint64_t inputs_used, outputs_used;     /* bit i: the call reads elements of inputs[i], of results[i] */
+  uint64_t grads_used;                    /* gradients of results that it reads */
   uint64_t inputs_shaped, outputs_shaped; /* or only its shape or dtype: memory is not kept for that */
 } tn_gradient_rule_t;
 

@@ -214,11 +214,16 @@ several("space_to_depth", lambda x: F.pixel_unshuffle(x, 2), [([away((1, 1, 4, 2
        ], block=2)
 
 # PyTorch has no such operator, or says it by others that are here: tests/unit/autograd/ops_test.c has differences for all of them.
-LEFT_OUT = {"cast", "cast_like", "concat", "dropout", "slice", "split", "spread"}
+several("layer_norm", lambda x, s=None, b=None: F.layer_norm(x, x.shape[-1:], s, b), [([away((2, 3, 4), -2, 2), away((4,), -2, 2), away((4,), -2, 2)], [0, 1, 2]), ([away((5,), -2, 2), None, None], [0]), ([away((0, 3), -2, 2), away((3,), -2, 2), None], [0, 1])])
+several("rms_norm", lambda x, s=None: F.rms_norm(x, x.shape[-1:], s, 1e-5), [([away((2, 3, 4), -2, 2), away((4,), -2, 2)], [0, 1]), ([away((5,), -2, 2), None], [0]), ([away((0, 3), -2, 2), away((3,), -2, 2)], [0, 1])])
+several("gather_elements", lambda x, i: torch.gather(x, 1, (i + x.shape[1]) % x.shape[1]), [([away((2, 3), -2, 2), np.array([[0, 2, 2, 1], [1, -1, 0, 0]])], [0]), ([away((2, 3), -2, 2), np.zeros((2, 0), np.int64)], [0]), ([away((3, 2), -2, 2), np.array([[1]])], [0])], axis=1)
+several("top_k", lambda x, k: x.topk(int(k[0]))[0], [([away((3, 5), -2, 2), ints(2)], [0]), ([away((4,), -2, 2), ints(4)], [0]), ([away((0, 3), -2, 2), ints(2)], [0])])
+
+LEFT_OUT = {"cast", "cast_like", "concat", "dropout", "reverse_sequence", "slice", "split", "spread"}
 # Gradients that are no floats at all, or none.
 NONE = {"bernoulli", "bit_cast", "ceil", "eye_like", "floor", "round", "shape", "sign", "size", "size_ratio"}
 # They go through an operator whose gradient is not stated.
-NO_SECOND = {"clip", "gelu"}
+NO_SECOND = {"clip", "gather_elements", "gelu", "top_k"}
 
 
 def transposed(a):
