@@ -501,3 +501,89 @@ TEST("a function may give its input back, or fail") {
   CHECK(!two[0] && !two[1]);
   RELEASE(x);
 }
+
+/* ---- kernels for gradients by libraries --------------------------------------------------------------------------- */
+
+static tenon_status_t opaque_forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
+  return tenon_op_call(op_of("autograd::opaque"), NULL, call->inputs, call->outputs, 0);
+}
+static tenon_status_t opaque_backward(tenon_function_call_t *call) {
+  return tenon_op_call(op_of("core::neg"), NULL, (tenon_tensor_t *[]){call->grads[0], NULL}, call->out_grads, 0);
+}
+static tenon_status_t opaque_gradient(tenon_call_t *call) {
+  tenon_function_t f = {sizeof f, "opaque", opaque_forward, opaque_backward, NULL, NULL};
+  tenon_tensor_t *out = NULL;
+  TENON_TRY(tenon_function_call(&f, call->inputs, 1, &out, 1));
+  tenon_status_t status = call->host->assign(call, 0, out);
+  tenon_tensor_release(out);
+  return status;
+}
+
+TEST("a kernel registered for gradients records a function of its own") {
+  tenon_registration_t *kernel = NULL;
+  CHECK_STATUS(tenon_kernel_add("autograd::opaque", "autograd", opaque_gradient, NULL, NULL, 0, &kernel), TENON_OK);
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] -1 -1");
+  tenon_registration_release(kernel);
+  tenon_tensor_t *z = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(z, 0), TENON_UNIMPLEMENTED); /* it has none again */
+  RELEASE(x, y, z);
+}
+
+TEST("lists go through: parts of a tensor, put together again") {
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *parts, *w = tensor_of("f64[4] 1 10 100 1000"), *whole;
+  CHECK_STATUS(try_op("core::split", "count=2", x, NULL, &parts), TENON_OK);
+  tenon_tensor_t *swapped = NULL, *items[2] = {tenon_item(parts, 1), tenon_item(parts, 0)};
+  CHECK_STATUS(tenon_tensor_list(items, 2, &swapped), TENON_OK);
+  CHECK_STATUS(try_op("core::concat", "axis=0", swapped, NULL, &whole), TENON_OK);
+  tenon_tensor_t *y = then(apply("core::mul", whole, w), "core::reduce_sum", NULL);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 100 1000 1 10");
+  tenon_tensor_t *first = tenon_item(parts, 0), *grad = tensor_of("f64[2] 5 6"); /* the other part has no gradient */
+  tenon_tensor_grad_set(x, NULL);
+  tenon_tensor_t *again;
+  CHECK_STATUS(try_op("core::split", "count=2", x, NULL, &again), TENON_OK);
+  first = tenon_item(again, 0);
+  CHECK_STATUS(tenon_backward(&first, &grad, 1, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 5 6 0 0");
+  RELEASE(x, parts, w, swapped, whole, y, grad, again);
+}
+
+TEST("a gradient of a result that no rule reads is an error") {
+  tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 5"), *outputs[3] = {NULL};
+  CHECK_STATUS(tenon_op_call(op_of("core::layer_norm"), NULL, (tenon_tensor_t *[]){x, NULL, NULL}, outputs, 0),
+               TENON_OK);
+  tenon_tensor_t *y = apply("core::reduce_sum", outputs[1], NULL);
+  if (tenon_tensor_requires_grad(y)) {
+    CHECK_STATUS(backward(y, 0), TENON_UNIMPLEMENTED);
+    CHECK_TEXT(tenon_error(), "core::layer_norm: a gradient came for result mean");
+  }
+  RELEASE(x, outputs[0], outputs[1], outputs[2], y);
+}
+
+TEST("a library stays while a history needs it, and goes with that") {
+  tenon_library_t *library = NULL;
+  const tenon_op_t *op = NULL;
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  if (!library) return;
+  tenon_tensor_t *x = tensor_of("f32[3] 1 2 3"), *outputs[4] = {NULL};
+  CHECK_STATUS(tenon_tensor_require_grad(x, 1), TENON_OK);
+  int32_t recorded = 0;
+  for (int32_t i = 0; i < tenon_library_op_count(library) && !recorded; i++) {
+    op = tenon_library_op(library, i);
+    tenon_op_info_t info = op_info(op);
+    if (info.input_count != 1 || info.output_count != 1 || info.attr_count ||
+        !strstr(info.schema, "(Tensor x) -> Tensor"))
+      continue;
+    if (tenon_op_call(op, NULL, &x, outputs, 0) == TENON_OK && tenon_tensor_requires_grad(outputs[0])) recorded = 1;
+    else tenon_tensor_release(outputs[0]), outputs[0] = NULL;
+  }
+  CHECK(recorded);
+  char name[200] = "";
+  snprintf(name, sizeof name, "%s", op_info(op).name);
+  tenon_library_release(library);
+  if (recorded) CHECK_STATUS(tenon_op_find(name, &op), TENON_OK);
+  RELEASE(x, outputs[0]);
+  if (recorded) CHECK_STATUS(tenon_op_find(name, &op), TENON_NOT_FOUND);
+}
