@@ -12,6 +12,8 @@ typedef struct running_t {
   int exclusive, reverse;
 } running_t;
 
+/* In gradient texts: the other way round along the axis. */
+#define FLIP(value) "core::slice(" value ", -1, -4611686018427387904, axis, -1)"
 /* clang-format off */
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
@@ -99,6 +101,7 @@ static tenon_status_t cumulative_infer(tenon_infer_t *infer) {
 TENON_ITEMS(core_cumulative,
   TENON_OP("cum_sum(Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
     FACTS("Running sums along an axis, from the other end with reverse, without the own element with exclusive."),
+    TENON_GRADIENT("x: " FLIP("core::cum_sum(" FLIP("grad") ", axis, exclusive=exclusive, reverse=reverse)")),
     TENON_KERNEL("cpu", cum_sum_run)),
   TENON_OP("cum_prod(Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
     FACTS("Running products along an axis, from the other end with reverse, without the own element with exclusive."),

@@ -356,6 +356,7 @@ TENON_ITEMS(core_pool,
     TENON_INFER(pool_infer),
     TENON_KERNEL("cpu strided", lp_pool_run)),
   GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run, ),
-  GLOBAL("global_average_pool", "", "The mean", "float", global_average_run, ),
+  GLOBAL("global_average_pool", "", "The mean", "float", global_average_run,
+         TENON_GRADIENT("x: core::expand(core::div(grad, core::size_ratio(x, out)), core::shape(x))"),),
   GLOBAL("global_lp_pool", ", *, float p=2.0", "The p-norm", "float", global_lp_run, TENON_VALIDATE(global_lp_validate),))
 /* clang-format on */

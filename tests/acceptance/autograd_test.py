@@ -218,6 +218,8 @@ several("layer_norm", lambda x, s=None, b=None: F.layer_norm(x, x.shape[-1:], s,
 several("rms_norm", lambda x, s=None: F.rms_norm(x, x.shape[-1:], s, 1e-5), [([away((2, 3, 4), -2, 2), away((4,), -2, 2)], [0, 1]), ([away((5,), -2, 2), None], [0]), ([away((0, 3), -2, 2), away((3,), -2, 2)], [0, 1])])
 several("gather_elements", lambda x, i: torch.gather(x, 1, (i + x.shape[1]) % x.shape[1]), [([away((2, 3), -2, 2), np.array([[0, 2, 2, 1], [1, -1, 0, 0]])], [0]), ([away((2, 3), -2, 2), np.zeros((2, 0), np.int64)], [0]), ([away((3, 2), -2, 2), np.array([[1]])], [0])], axis=1)
 several("top_k", lambda x, k: x.topk(int(k[0]))[0], [([away((3, 5), -2, 2), ints(2)], [0]), ([away((4,), -2, 2), ints(4)], [0]), ([away((0, 3), -2, 2), ints(2)], [0])])
+several("cum_sum", lambda x, a: x.cumsum(int(a)), [([away((3, 5), -2, 2), np.array(1)], [0]), ([away((4,), -2, 2), np.array(-1)], [0]), ([away((0, 3), -2, 2), np.array(0)], [0])])
+several("global_average_pool", lambda x: x.mean(tuple(range(2, x.dim())), True), [([away((2, 3, 4, 5), -2, 2)], [0]), ([away((1, 2, 3), -2, 2)], [0]), ([away((0, 2, 3), -2, 2)], [0])])
 
 LEFT_OUT = {"cast", "cast_like", "concat", "dropout", "reverse_sequence", "slice", "split", "spread"}
 # Gradients that are no floats at all, or none.

@@ -86,6 +86,8 @@ static const case_t cases[] = {
   {"core::gather_elements", NULL, {X1, "i64[3, 3] 0 1 1 1 0 0 -1 0 1"}}, {"core::gather_elements", "axis=1", {X1, "i64[2, 2] 2 2 0 -1"}}, {"core::gather_elements", NULL, {X2, "i64[0]"}},
   {"core::top_k", NULL, {X1, "i64[1] 2"}}, {"core::top_k", "axis=0; largest=False", {X1, "i64[1] 1"}}, {"core::top_k", NULL, {X0, "i64[1] 2"}},
   {"core::reverse_sequence", NULL, {"f64[3, 2] 1 2 3 4 5 6", "i64[2] 3 2"}}, {"core::reverse_sequence", "batch_axis=0; time_axis=1", {X1, "i64[2] 1 3"}}, {"core::reverse_sequence", NULL, {"f64[0, 2]", "i64[2] 0 0"}},
+  {"core::cum_sum", NULL, {X1, "i64[] 1"}}, {"core::cum_sum", "exclusive=True", {X1, "i64[] 0"}}, {"core::cum_sum", "reverse=True", {X2, "i64[] -1"}}, {"core::cum_sum", "exclusive=True; reverse=True", {X0, "i64[] 2"}}, {"core::cum_sum", "exclusive=True; reverse=True", {X1, "i64[] 1"}},
+  {"core::global_average_pool", NULL, {"f64[1, 2, 2, 2] 1 2 3 4 5 6 7 8"}}, {"core::global_average_pool", NULL, {"f64[2, 1, 3] 1 2 3 4 5 6"}}, {"core::global_average_pool", NULL, {"f64[0, 2, 3]"}},
   BINARY("core::mul"), UNARY("core::neg", X1, X2),
   {"core::pow", NULL, {P1, X1}}, {"core::pow", NULL, {P1, B1}}, {"core::pow", NULL, {"f64[3] 1.5 0.5 2", C1}}, {"core::pow", NULL, {X0, B1}}, {"core::pow", NULL, {X1, "i64[] 3"}},
   {"core::pow_backward", NULL, {X1, P1, "f64[2, 3] 2 0.5 -1.5 3 1.2 0.7"}}, {"core::pow_backward", NULL, {X1, P1, B1}}, {"core::pow_backward", NULL, {X0, B1, "f64[] 2"}},
