@@ -66,8 +66,11 @@ def taken(tensor):
     shape, strides = [t.shape[i] for i in range(t.ndim)], [t.strides[i] * dtype.itemsize for i in range(t.ndim)]
     if 0 in shape:
         return np.zeros(shape, dtype)
-    size = sum((n - 1) * s for n, s in zip(shape, strides)) + dtype.itemsize
-    return np.lib.stride_tricks.as_strided(np.frombuffer((c.c_char * size).from_address(t.data), dtype, 1), shape, strides).copy()
+    reach = [(n - 1) * stride for n, stride in zip(shape, strides)]
+    before = -sum(min(0, r) for r in reach)
+    size = sum(abs(r) for r in reach) + dtype.itemsize
+    memory = np.frombuffer((c.c_char * size).from_address(t.data - before), np.uint8)
+    return np.ndarray(shape, dtype, memory, before, strides).copy()
 
 
 class Op:
