@@ -130,7 +130,11 @@ FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
   LOOP2(gelu_backward_exact_##dtype, T, T, dy, T, x, NO_SETUP, dy * (NORMAL_CDF(x) + x * NORMAL_PDF(x)))               \
   LOOP2(gelu_backward_tanh_##dtype, T, T, dy, T, x, NO_SETUP,                                                          \
         dy * SIGMOID(STEEP(x)) * (1 + x * SLOPE(x) * SIGMOID(-STEEP(x))))                                              \
-  EITHER(gelu, dtype) EITHER(gelu_backward, dtype)
+  LOOP2(gelu_second_exact_##dtype, T, T, dy, T, x, NO_SETUP, dy * NORMAL_PDF(x) * (2 - x * x))                         \
+  LOOP2(gelu_second_tanh_##dtype, T, T, dy, T, x, NO_SETUP,                                                            \
+        dy * SIGMOID(STEEP(x)) * SIGMOID(-STEEP(x)) *                                                                  \
+          (2 * SLOPE(x) + x * ((1 - 2 * SIGMOID(STEEP(x))) * SLOPE(x) * SLOPE(x) + (T)0.42812889763560147 * x)))       \
+  EITHER(gelu, dtype) EITHER(gelu_backward, dtype) EITHER(gelu_second, dtype)
 FLOATS(DEFINE_GELU, 0)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -159,8 +163,13 @@ FAMILY(core_activation,
   GRADIENTS(ITEM_BACKWARD)
   OPERATOR(gelu_backward, "(Tensor dy, Tensor x" APPROXIMATE ") -> Tensor",
     FACTS(DERIVATIVE("gelu"), "dy, x: float; out = x",
-      "dy: core::gelu_backward(grad, x, approximate=approximate); x: error"),
+      "dy: core::gelu_backward(grad, x, approximate=approximate); "
+      "x: core::gelu_second(core::mul(grad, dy), x, approximate=approximate)"),
     FLOATS(ITEM2, gelu_backward))
+  OPERATOR(gelu_second, "(Tensor dy, Tensor x" APPROXIMATE ") -> Tensor",
+    FACTS("dy times the second derivative of gelu at x", "dy, x: float; out = x",
+      "dy: core::gelu_second(grad, x, approximate=approximate); x: error"),
+    FLOATS(ITEM2, gelu_second))
   OPERATOR(prelu_backward, "(Tensor dy, Tensor a, Tensor slope) -> (Tensor? da, Tensor? dslope)",
     FACTS("dy times the derivatives of prelu by a and slope", "dy, a, slope: float; da, dslope = a",
       "dy: core::where(core::less(a, 0.0), core::add(core::mul(grad.da, slope), core::mul(grad.dslope, a)), grad.da); "

@@ -67,7 +67,7 @@ static const case_t cases[] = {
   UNARY("core::flatten", X1, "f64[2, 1, 2] 1 2 3 4"),
   {"core::gather", NULL, {X1, "i64[3] 1 0 1"}}, {"core::gather", "axis=1", {X1, "i64[2, 2] 2 0 0 -1"}}, {"core::gather", NULL, {X2, "i64[0]"}},
   {"core::gather_backward", NULL, {"f64[3, 2] 1 2 3 4 5 6", "i64[3] 1 0 1", "i64[2] 2 2"}},
-  UNARY_WITH("core::gelu", "approximate=tanh", X1, X2), {"core::gelu_backward", NULL, {P1, "=" X1}}, {"core::gelu_backward", "approximate=tanh", {P2, "=" X2}}, {"core::gelu_backward", NULL, {X0, "=" X0}},
+  UNARY_WITH("core::gelu", "approximate=tanh", X1, X2), {"core::gelu_backward", NULL, {P1, X1}}, {"core::gelu_backward", "approximate=tanh", {P2, X2}}, {"core::gelu_backward", NULL, {X0, X0}}, {"core::gelu_second", NULL, {P1, "=" X1}}, {"core::gelu_second", "approximate=tanh", {P2, "=" X2}}, {"core::gelu_second", NULL, {X0, "=" X0}},
   UNARY_WITH("core::hard_sigmoid", "alpha=0.3; beta=0.4", X1, X2), BACKWARD("core::hard_sigmoid_backward"),
   UNARY("core::hard_swish", X1, X2), BACKWARD("core::hard_swish_backward"), UNARY("core::identity", X1, X2),
   UNARY_WITH("core::leaky_relu", "alpha=0.2", X1, X2), BACKWARD("core::leaky_relu_backward"), UNARY("core::log", P1, P2),
