@@ -28,6 +28,7 @@ static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_te
   if (status == TENON_OK) status = tenon_op_call(c->op, c->attrs, inputs, results, 1);
   for (int32_t i = 0; i < c->input_count; i++)
     if (c->list_size[i] >= 0) tenon_tensor_release(inputs[i]);
+  for (int32_t o = 1; o < 8; o++) tenon_tensor_release(results[o]); /* the first is what is looked at */
   if (status != TENON_OK || !tensor_has(results[0], TENON_LIST)) return *outputs = results[0], status;
   status =
       tenon_op_call(op_of("core::concat"), c->attrs, results, outputs, 0); /* of split, whose first attribute is axis */
