@@ -7,11 +7,12 @@
 
 enum { CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_COMPLEX = 5, CODE_BOOL = 6, CODE_E8M0 = 14 };
 
-typedef enum top_t {               /* what the top of the range means */
-                     TOP_IEEE,     /* exponent all ones: infinity, not a number */
-                     TOP_ONE_NAN,  /* all ones: not a number; no infinity */
-                     TOP_ZERO_NAN, /* minus zero: not a number; no infinity */
-                     TOP_FINITE    /* numbers all the way */
+/* what the top of the range means */
+typedef enum top_t {
+  TOP_IEEE,     /* exponent all ones: infinity, not a number */
+  TOP_ONE_NAN,  /* all ones: not a number; no infinity */
+  TOP_ZERO_NAN, /* minus zero: not a number; no infinity */
+  TOP_FINITE    /* numbers all the way */
 } top_t;
 
 typedef struct format_t {

@@ -6,12 +6,13 @@
 #include "text.h"
 #include "verb.h"
 
-typedef enum option_kind_t {               /* and what `target` points to */
-                             OPTION_FLAG,  /* bool, set to true */
-                             OPTION_TEXT,  /* const char *, lent by argv */
-                             OPTION_TEXTS, /* texts_t: the option may be repeated */
-                             OPTION_INT,   /* int64_t, not negative */
-                             OPTION_NUMBER /* double, not negative */
+/* Kinds, and what `target` points to. */
+typedef enum option_kind_t {
+  OPTION_FLAG,  /* bool, set to true */
+  OPTION_TEXT,  /* const char *, lent by argv */
+  OPTION_TEXTS, /* texts_t: the option may be repeated */
+  OPTION_INT,   /* int64_t, not negative */
+  OPTION_NUMBER /* double, not negative */
 } option_kind_t;
 
 typedef struct option_t {

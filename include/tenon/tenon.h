@@ -333,10 +333,11 @@ TENON_API tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn
                                            tenon_free_fn destroy, tenon_hook_t **out_hook);
 TENON_API void tenon_hook_remove(tenon_hook_t *hook); /* takes it off, and ends the handle */
 
-enum {                        /* flags of going back */
-       TENON_GRAD_KEEP = 1,   /* what was saved stays, so that it can be done again */
-       TENON_GRAD_CREATE = 2, /* going back is recorded too, so that gradients have gradients; implies KEEP */
-       TENON_GRAD_UNUSED = 4  /* of tenon_gradients: an input that outputs do not depend on is no error, it gets NULL */
+/* flags of going back */
+enum {
+  TENON_GRAD_KEEP = 1,   /* what was saved stays, so that it can be done again */
+  TENON_GRAD_CREATE = 2, /* going back is recorded too, so that gradients have gradients; implies KEEP */
+  TENON_GRAD_UNUSED = 4  /* of tenon_gradients: an input that outputs do not depend on is no error, it gets NULL */
 };
 /* From the gradients of `count` outputs (grads NULL, or grads[i] NULL: one, for an output of one element) to those of all
  * leaves that they were made of, where they are added to what is there.  After an error leaves may have got a part, and
