@@ -15,8 +15,6 @@ import onnxruntime
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
 ZOO = os.path.join(BUILD, "zoo")
-# The absolute tolerance is a share of the largest output: an output of 300 that sums many terms is not exact to 1e-5 near its
-# zeros in any runtime (ONNX Runtime with and without its own rewriting differs by 3e-4 there).
 RTOL, ATOL = 1e-3, 1e-5
 
 
@@ -33,14 +31,30 @@ def inputs_of(session):
     return values
 
 
+def start(path, level):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.graph_optimization_level = 4, level
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def agree(found, reference, scale=1.0):
+    return np.allclose(found, reference, RTOL, ATOL * scale, equal_nan=True)
+
+
+def is_well_posed(path, values, index, reference):
+    """Does ONNX Runtime agree with itself when it does not rewrite the graph?  Where outputs are in the hundreds and sum many
+    terms it does not, near their zeros (ResNet-50 with random weights: 2.8e-4); then the absolute tolerance is a share of
+    the largest output."""
+    plain = start(path, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL).run(None, values)
+    return agree(plain[index], reference)
+
+
 def file_name(output):
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in output) + ".npy"
 
 
 def check(path, threads):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = start(path, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
     values = inputs_of(session)
     expected = session.run(None, values)
     with tempfile.TemporaryDirectory() as folder:
@@ -52,13 +66,13 @@ def check(path, threads):
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode:
             return f"status {run.returncode}: {run.stderr.strip()[:500]}"
-        for output, reference in zip(session.get_outputs(), expected):
+        for index, (output, reference) in enumerate(zip(session.get_outputs(), expected)):
             found = np.load(os.path.join(folder, file_name(output.name)))
             if found.shape != reference.shape:
                 return f"{output.name}: shape {found.shape}, expected {reference.shape}"
-            if not np.allclose(found, reference, RTOL, ATOL * max(1.0, float(np.max(np.abs(reference), initial=0))), equal_nan=True):
-                worst = np.max(np.abs(found - reference))
-                return f"{output.name}: largest difference {worst:.3g}"
+            largest = max(1.0, float(np.max(np.abs(reference), initial=0)))
+            if not agree(found, reference) and (is_well_posed(path, values, index, reference) or not agree(found, reference, largest)):
+                return f"{output.name}: largest difference {np.max(np.abs(found - reference)):.3g}"
     return None
 
 
