@@ -34,13 +34,12 @@ typedef struct move_t { /* one fallback */
 
 static bool is_elsewhere(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
 
-static bool is_dense_all(const tenon_tensor_t *t) { return !(t->keys & TN_KEY_STRIDED); }
-
 /* Adds the memory of one tensor; spans that touch become one. */
 static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written, const char *name) {
   char *begin, *end;
   if (!is_elsewhere(t) || t->keys & TN_TENSOR_UNSET || !tn_place_span(t, &begin, &end)) return TENON_OK;
-  span_t fresh = {begin, end, t->device, NULL, is_input || !is_dense_all(t), is_written, is_written ? name : NULL};
+  bool has_gaps = t->keys & TN_KEY_STRIDED; /* what lies between its elements goes back as it was */
+  span_t fresh = {begin, end, t->device, NULL, is_input || has_gaps, is_written, is_written ? name : NULL};
   for (size_t i = 0; i < m->count;) {
     span_t *s = &m->spans[i];
     if (s->device.type != fresh.device.type || s->device.id != fresh.device.id || s->begin >= fresh.end ||
@@ -48,9 +47,7 @@ static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input
       i++;
       continue;
     }
-    bool same = s->begin == fresh.begin && s->end == fresh.end;
-    fresh.is_read |= s->is_read || !same; /* what lies between the parts must survive */
-    fresh.is_written |= s->is_written;
+    fresh.is_read |= s->is_read, fresh.is_written |= s->is_written;
     if (s->writer) fresh.writer = s->writer;
     if (s->begin < fresh.begin) fresh.begin = s->begin;
     if (s->end > fresh.end) fresh.end = s->end;

@@ -91,6 +91,17 @@ TEST("the same memory is copied once, and strides and overlap stay") {
   tenon_tensor_release(base), tenon_tensor_release(y);
 }
 
+TEST("what lies between the elements of a result stays as it is") {
+  tenon_tensor_t *x = on_npu("f32[3] -1 -2 -3"), *base = on_npu("f32[6] 10 20 30 40 50 60"), every_second = *base;
+  int64_t extent = 3, stride = 2;
+  every_second.keys = (base->keys & ~TN_TENSOR_OWNED) | TN_KEY_STRIDED;
+  every_second.shape = &extent, every_second.strides = &stride;
+  tenon_tensor_t *in[1] = {x}, *out[1] = {&every_second};
+  CHECK_STATUS(tenon_op_run(op_of("core::abs"), NULL, in, out), TENON_OK);
+  check_npu(base, "f32[6] 1 20 2 40 3 60");
+  tenon_tensor_release(x), tenon_tensor_release(base);
+}
+
 TEST("a scalar on the host rides along, and strict mode makes the fallback an error") {
   tenon_tensor_t *x = on_npu("f32[3] 1 2 3"), *y = on_npu("f32[3] 0 0 0"), *two = tensor_of("f32[] 2");
   tenon_tensor_t *in[2] = {x, two}, *out[1] = {y};
