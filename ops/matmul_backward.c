@@ -1,81 +1,37 @@
 /* Gradients of matmul and gemm, as products of others: composites, so that they have gradients themselves.
  * Called by the gradient texts in matmul.c.  Invariant: a vector is made a matrix first, so that only matrices are left. */
+#include "composite.h"
 #include "finish.h"
-#include <string.h>
-#include <tenon/op.h>
 
 enum { MATMUL, UNSQUEEZE, SUM_TO, RESHAPE, MUL };
 #define BACKWARD_USES "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul"
 
-/* Each gradient has the shape of what it is the gradient of. */
-static tenon_status_t backward_infer(tenon_infer_t *infer) {
-  for (uint32_t o = 0; o < 3; o++) {
-    const tenon_meta_t *of = infer->inputs[1 + o];
-    tenon_meta_t *out = infer->outputs[o];
-    if (out && !of) return tenon_fail(infer, TENON_INVALID, "the gradient of an input that is absent is wanted");
-    if (!out) continue;
-    out->ndim = of->ndim;
-    for (int32_t d = 0; d < of->ndim; d++) out->dims[d] = of->dims[d];
-  }
-  return TENON_OK;
-}
-
-static const tenon_value_t none;
-
-static tenon_value_t flag(int on) {
-  tenon_value_t v = {TENON_KIND_BOOL, 0, {.i = on}};
-  return v;
-}
-
-static tenon_tensor_t *numbers(tenon_call_t *call, int32_t count, const int64_t *values) {
-  int64_t shape[1] = {count};
-  tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_I64), 1, shape);
-  if (t && count) memcpy(t->data, values, (size_t)count * sizeof *values);
-  return t;
-}
-
-static tenon_status_t invoke(tenon_call_t *call, int use, const tenon_value_t *attrs, tenon_tensor_t *a,
-                             tenon_tensor_t *b, tenon_tensor_t **out) {
-  tenon_tensor_t *inputs[3] = {a, b, NULL};
-  *out = NULL;
-  return call->host->invoke(call, call->uses[use], attrs, inputs, out);
-}
+static tenon_status_t backward_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
 
 static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a, tenon_tensor_t *b,
                               int transpose_b, tenon_tensor_t **out) {
-  tenon_value_t attrs[5] = {flag(transpose_a), flag(transpose_b), {TENON_KIND_CHOICE, 0, {.i = 0}}, none, none};
-  attrs[3].kind = attrs[4].kind = TENON_KIND_FLOAT;
-  return invoke(call, MATMUL, attrs, a, b, out);
+  tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b), value_choice(FINISH_none), value_float(0),
+                            value_float(0)};
+  return INVOKE(call, MATMUL, attrs, out, a, b);
 }
 
 static tenon_status_t unsqueeze(tenon_call_t *call, tenon_tensor_t *t, int64_t axis, tenon_tensor_t **out) {
-  tenon_tensor_t *axes = numbers(call, 1, &axis);
-  return axes ? invoke(call, UNSQUEEZE, NULL, t, axes, out) : TENON_MEMORY;
+  tenon_tensor_t *axes = core_ints(call, 1, &axis);
+  return axes ? INVOKE(call, UNSQUEEZE, NULL, out, t, axes) : TENON_MEMORY;
 }
 
 static tenon_status_t scale(tenon_call_t *call, tenon_tensor_t **t, double by) {
-  tenon_tensor_t *factor;
-  if (by == 1) return TENON_OK;
-  factor = call->host->temporary(call, (*t)->dtype, 0, NULL);
-  if (!factor) return TENON_MEMORY;
-  if (tenon_dtype_id(factor->dtype) == TENON_F64) *(double *)factor->data = by;
-  else if (tenon_dtype_id(factor->dtype) == TENON_F32) *(float *)factor->data = (float)by;
-  else return tenon_fail(call, TENON_UNIMPLEMENTED, "a factor other than 1 of a product in this dtype; use f32 or f64");
-  return invoke(call, MUL, NULL, *t, factor, t);
+  return by == 1 ? TENON_OK : core_with(call, MUL, *t, by, t);
 }
 
 /* What `t` is the gradient of, was broadcast from `like`, which may have been a vector: `matrix` is the shape that it had
  * as a matrix. */
 static tenon_status_t give(tenon_call_t *call, uint32_t output, tenon_tensor_t *t, const tenon_tensor_t *matrix,
                            const tenon_tensor_t *like) {
-  tenon_tensor_t *shape = numbers(call, matrix->ndim, matrix->shape);
-  tenon_value_t allow_zero = flag(1);
+  tenon_tensor_t *shape = core_ints(call, matrix->ndim, matrix->shape);
   if (!shape) return TENON_MEMORY;
-  TENON_TRY(invoke(call, SUM_TO, NULL, t, shape, &t));
-  if (like->ndim != matrix->ndim) {
-    if (!(shape = numbers(call, like->ndim, like->shape))) return TENON_MEMORY;
-    TENON_TRY(invoke(call, RESHAPE, &allow_zero, t, shape, &t));
-  }
+  TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
+  if (like->ndim != matrix->ndim) TENON_TRY(core_reshape(call, RESHAPE, t, like->ndim, like->shape, &t));
   return call->host->assign(call, output, t);
 }
 

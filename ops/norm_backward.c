@@ -1,71 +1,39 @@
 /* Gradients of layer_norm and rms_norm, from x again: composites of pointwise operators and means, so that they have gradients
  * themselves.  Called by the gradient texts in simd/norm.c. */
-#include <string.h>
-#include <tenon/op.h>
+#include "composite.h"
 
 enum { MEAN, SUB, MUL, ADD, RSQRT, SUM_TO };
 #define BACKWARD_USES "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to"
 
-/* Each has the shape of what it is the gradient of. */
-static tenon_status_t infer_some(tenon_infer_t *infer, uint32_t count) {
-  for (uint32_t o = 0; o < count; o++) {
-    const tenon_meta_t *of = infer->inputs[1 + o];
-    tenon_meta_t *out = infer->outputs[o];
-    if (out && !of) return tenon_fail(infer, TENON_INVALID, "the gradient of an input that is absent is wanted");
-    if (!out) continue;
-    out->ndim = of->ndim;
-    for (int32_t d = 0; d < of->ndim; d++) out->dims[d] = of->dims[d];
-  }
-  return TENON_OK;
-}
-
-static tenon_status_t layer_infer(tenon_infer_t *infer) { return infer_some(infer, 3); }
-static tenon_status_t rms_infer(tenon_infer_t *infer) { return infer_some(infer, 2); }
+static tenon_status_t layer_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
+static tenon_status_t rms_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 2); }
 
 static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
-  tenon_tensor_t *inputs[2] = {a, b};
-  *out = NULL;
-  return call->host->invoke(call, call->uses[use], NULL, inputs, out);
-}
-
-static tenon_tensor_t *list(tenon_call_t *call, int64_t count, const int64_t *values) {
-  tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &count);
-  if (t && count) memcpy(t->data, values, (size_t)count * sizeof *values);
-  return t;
+  return INVOKE(call, use, NULL, out, a, b);
 }
 
 static tenon_status_t sum_to(tenon_call_t *call, uint32_t output, tenon_tensor_t *t, const tenon_tensor_t *like) {
-  tenon_tensor_t *shape = list(call, like->ndim, like->shape);
+  tenon_tensor_t *shape = core_ints(call, like->ndim, like->shape);
   if (!shape) return TENON_MEMORY;
   TENON_TRY(two(call, SUM_TO, t, shape, &t));
   return call->host->assign(call, output, t);
 }
 
-static tenon_status_t epsilon_of(tenon_call_t *call, tenon_dtype_t dtype, tenon_tensor_t **out) {
-  double epsilon = call->attrs[1].as.f;
-  if (!(*out = call->host->temporary(call, dtype, 0, NULL))) return TENON_MEMORY;
-  if (tenon_dtype_id(dtype) == TENON_F64) *(double *)(*out)->data = epsilon;
-  else if (tenon_dtype_id(dtype) == TENON_F32) *(float *)(*out)->data = (float)epsilon;
-  else return tenon_fail(call, TENON_UNIMPLEMENTED, "in this dtype: cast to f32 or f64");
-  return TENON_OK;
-}
-
 /* With y = normal * scale + bias and normal = (x - mean) * inverse: dx = inverse * (g - mean(g) - normal * mean(g * normal)),
  * where g = dy * scale; without centring, without mean(g). */
 static tenon_status_t backward(tenon_call_t *call, int centres) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *scale = call->inputs[2], *axes, *epsilon;
+  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *scale = call->inputs[2], *axes;
   tenon_tensor_t *centred = x, *mean, *inverse, *normal, *g = dy, *dx, *t;
   int64_t at[TENON_RANK_MAX], first = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i;
   for (int64_t i = first; i < x->ndim; i++) at[i - first] = i;
-  if (!(axes = list(call, x->ndim - first, at))) return TENON_MEMORY;
-  TENON_TRY(epsilon_of(call, x->dtype, &epsilon));
+  if (!(axes = core_ints(call, x->ndim - first, at))) return TENON_MEMORY;
   if (centres) {
     TENON_TRY(two(call, MEAN, x, axes, &mean));
     TENON_TRY(two(call, SUB, x, mean, &centred));
   }
   TENON_TRY(two(call, MUL, centred, centred, &t));
   TENON_TRY(two(call, MEAN, t, axes, &t));
-  TENON_TRY(two(call, ADD, t, epsilon, &t));
+  TENON_TRY(core_with(call, ADD, t, call->attrs[1].as.f, &t));
   TENON_TRY(two(call, RSQRT, t, NULL, &inverse));
   TENON_TRY(two(call, MUL, centred, inverse, &normal));
   if (call->outputs[1]) {

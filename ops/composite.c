@@ -1,0 +1,48 @@
+/* Operators made of others, see composite.h. */
+#include "composite.h"
+#include "number.h"
+#include <string.h>
+
+tenon_status_t core_invoke(tenon_call_t *call, int use, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                           tenon_tensor_t **out) {
+  tenon_tensor_t *results[8] = {NULL};
+  tenon_status_t status = call->host->invoke(call, call->uses[use], attrs, inputs, results);
+  *out = results[0];
+  return status;
+}
+
+tenon_tensor_t *core_ints(tenon_call_t *call, int64_t count, const int64_t *values) {
+  tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &count);
+  if (t && count) memcpy(t->data, values, (size_t)count * sizeof *values);
+  return t;
+}
+
+tenon_tensor_t *core_number(tenon_call_t *call, tenon_dtype_t dtype, double value) {
+  tenon_tensor_t *t = call->host->temporary(call, dtype, 0, NULL);
+  if (t) number_set(dtype, t->data, 0, value);
+  return t;
+}
+
+tenon_status_t core_reshape(tenon_call_t *call, int use, tenon_tensor_t *t, int32_t ndim, const int64_t *shape,
+                            tenon_tensor_t **out) {
+  tenon_tensor_t *to = core_ints(call, ndim, shape);
+  tenon_value_t allow_zero = value_flag(1);
+  return to ? INVOKE(call, use, &allow_zero, out, t, to) : TENON_MEMORY;
+}
+
+tenon_status_t core_with(tenon_call_t *call, int use, tenon_tensor_t *t, double number, tenon_tensor_t **out) {
+  tenon_tensor_t *other = core_number(call, t->dtype, number);
+  return other ? INVOKE(call, use, NULL, out, t, other) : TENON_MEMORY;
+}
+
+tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32_t count) {
+  for (uint32_t o = 0; o < count; o++) {
+    const tenon_meta_t *of = infer->inputs[first + o];
+    tenon_meta_t *out = infer->outputs[o];
+    if (out && !of) return tenon_fail(infer, TENON_INVALID, "the gradient of an input that is absent is wanted");
+    if (!out) continue;
+    out->ndim = of->ndim;
+    for (int32_t d = 0; d < of->ndim; d++) out->dims[d] = of->dims[d];
+  }
+  return TENON_OK;
+}
