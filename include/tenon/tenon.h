@@ -233,14 +233,27 @@ TENON_API int32_t tenon_layer_is_enabled(const tenon_layer_t *layer);
 TENON_API tenon_status_t tenon_mode_push(tenon_run_fn run, void *context);
 TENON_API void tenon_mode_pop(void);
 
+/* Operators and kernels that a program adds, without a library: functions with a context, under a handle that undoes it.
+ * The functions find `context` in call->context.  destroy(context) is called once: at shutdown, or, if a bound call, a
+ * graph or an executable still holds an operator then, with the last of those; before that calls may be on their way to
+ * it.  When adding fails it is not called.  Several threads may add and undo at once, while others call. */
+typedef struct tenon_registration_t tenon_registration_t;
+/* Items of op.h up to one with tag 0 (TENON_TAG_END): operators, with "ns::name" in the schema, and all that may follow one;
+ * kernels for others (TENON_EXTEND).  Everything is checked as a library's is, and added or not added as a whole.  Items
+ * and texts are copied, groups (TENON_GROUP) must stay.  flags are about kernels for others, as below.
+ *   static const tenon_item_t items[] = {TENON_OP("demo::twice(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
+ *                                                 TENON_SHAPES("out = x"), TENON_KERNEL("cpu", twice)), {0}};
+ * Undone, the name is free again, and kernels that others added wait for an operator of that name; handles to the operator
+ * (tenon_op_t) serve until shutdown, with its own kernels. */
+TENON_API tenon_status_t tenon_op_add(const tenon_item_t *items, void *context, tenon_free_fn destroy, uint32_t flags,
+                                      tenon_registration_t **out_registration);
 /* Kernels that a program adds.  `where` is as in TENON_KERNEL: "npu f32", "autograd", "npu fallthrough" (run is NULL then).
- * The operator may come later: until then the kernel waits, see tenon_dangling.  run finds `context` in call->context.  An
- * error unless flags say so: a kernel of the same backend, dtypes and instruction set is there already. */
+ * The operator may come later: until then the kernel waits, see tenon_dangling.  An error unless flags say so: a kernel of
+ * the same backend, dtypes and instruction set is there already. */
 enum {
   TENON_OVERRIDE = 1, /* take the place of such a kernel, which must be there */
   TENON_PREFERRED = 2 /* of fallbacks: before decomposing */
 };
-typedef struct tenon_registration_t tenon_registration_t;
 TENON_API tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
                                           tenon_free_fn destroy, uint32_t flags,
                                           tenon_registration_t **out_registration);
@@ -255,8 +268,8 @@ TENON_API tenon_status_t tenon_fallback_cpu(tenon_call_t *call);
 TENON_API void tenon_strict_set(int32_t is_on);
 /* A line for each operator that fell back: calls, bytes copied; the caller frees it. */
 TENON_API tenon_status_t tenon_fallback_report(char **out_text);
-/* Undoes it: what was there before is there again.  Other threads may be calling; destroy(context) is called at shutdown,
- * when none can be in it any more.  Not after shutdown. */
+/* Undoes it: what was there before is there again.  Other threads may be calling, and context stays (see above).  A second
+ * time does nothing.  Not after shutdown. */
 TENON_API void tenon_registration_release(tenon_registration_t *registration);
 /* What stands in the table of an operator for a key: "npu", "meta", "autograd npu", "view", ... */
 typedef struct tenon_slot_info_t { /* texts live as long as the operator; NULL: no kernel stands there */

@@ -99,7 +99,8 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
     else b->dangling[b->dangling_count++] = (tn_dangling_t){b->library, item->text, item, b->override, NULL};
     return;
   }
-  for (size_t i = 0; i < b->extension_count; i++)
+  bool is_own = op->library == b->library; /* it goes with the library: nothing waits for it */
+  for (size_t i = 0; i < b->extension_count && is_own; i++)
     if (b->extensions[i].op == op) {
       b->extension = &b->extensions[i];
       return;
@@ -109,7 +110,7 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
     return;
   }
   b->extension = &b->extensions[b->extension_count++];
-  *b->extension = (tn_extension_t){op, NULL, NULL};
+  *b->extension = (tn_extension_t){op, NULL, NULL, is_own ? NULL : item, b->override};
 }
 
 /* Of the input that decides; all ones: not restricted. */

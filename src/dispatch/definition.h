@@ -8,6 +8,8 @@
 typedef struct tn_extension_t { /* kernels added to an operator of another library */
   tenon_op_t *op;
   tn_kernel_t *first, *last; /* a piece of the operator's list */
+  const tenon_item_t *items; /* that state them, which live as long as the library; NULL: of an own operator */
+  int override;
 } tn_extension_t;
 
 typedef struct tn_dangling_t { /* kernels for an operator that no library defines yet */

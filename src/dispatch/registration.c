@@ -1,5 +1,5 @@
-/* What a running program registers: kernels for operators, fallbacks for whole backends and layers, and the handles that
- * undo it.  A kernel is a library of one item, so it is checked, and waits for its operator, as any library's.  Invariant:
+/* What a running program registers: operators, kernels for operators, fallbacks for whole backends and layers, and the handles
+ * that undo it.  Operators and kernels are a library of few items, so they are checked, and wait, as any library's.  Invariant:
  * what is undone leaves the tables at once and memory at shutdown, since a call may be on its way to it. */
 #include <string.h>
 #include <tenon/tenon.h>
@@ -12,15 +12,14 @@
 #include "dispatch/table.h"
 
 struct tenon_registration_t {
-  tn_library_t *library; /* of a kernel; NULL: a fallback */
+  tn_library_t *library; /* of operators and kernels; NULL: a fallback */
   tn_backend_t *backend; /* of a fallback; NULL: of a layer */
   int bit;
   tn_slot_t slot;
   tenon_free_fn destroy;
   bool is_undone;
+  tn_arena_t arena;                  /* the items: kernels that wait are read again */
   struct tenon_registration_t *next; /* all, undone ones too */
-  tenon_item_t items[3];
-  char text[];
 };
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
@@ -32,29 +31,57 @@ static void keep(tenon_registration_t *r) {
   tn_mutex_unlock(&lock);
 }
 
+/* Up to the end, with their texts; NULL: no memory. */
+static const tenon_item_t *copy_items(tn_arena_t *arena, const tenon_item_t *items) {
+  size_t count = 0;
+  while (items[count].tag != TENON_TAG_END) count++;
+  tenon_item_t *copy = tn_arena_array(arena, count + 1, sizeof *copy);
+  if (!copy) return NULL;
+  memcpy(copy, items, (count + 1) * sizeof *copy);
+  for (size_t i = 0; i < count; i++) {
+    if (!copy[i].text || copy[i].tag == TENON_TAG_GROUP) continue;
+    if (!(copy[i].text = tn_arena_text(arena, items[i].text, strlen(items[i].text)))) return NULL;
+  }
+  return copy;
+}
+
+static tenon_status_t add(const char *what, const tenon_item_t *items, void *context, tenon_free_fn destroy,
+                          uint32_t flags, tenon_registration_t **out_registration) {
+  if (flags & ~(uint32_t)TENON_OVERRIDE) return tn_fail(TENON_INVALID, "%s: unknown flags %#x", what, flags);
+  tenon_registration_t *r = tn_allocate_zero(1, sizeof *r);
+  if (!r) return tn_no_memory("a registration", sizeof *r);
+  tn_text_t offences = {0};
+  tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, 0, "program", tenon_version(), NULL};
+  descriptor.items = copy_items(&r->arena, items);
+  tenon_status_t status = descriptor.items ? TENON_OK : tn_no_memory("a registration", 0);
+  if (status == TENON_OK)
+    status = tn_registry_add(&descriptor, "", context, destroy,
+                             flags & TENON_OVERRIDE ? TN_OVERRIDE_MUST : TN_OVERRIDE_NEVER, &offences, &r->library);
+  if (status != TENON_OK && offences.size) status = tn_fail(status, "cannot add %s: %s", what, tn_text_get(&offences));
+  tn_text_clear(&offences);
+  if (status == TENON_OK) return keep(r), *out_registration = r, TENON_OK;
+  tn_arena_clear(&r->arena);
+  tn_release_memory(r);
+  return status;
+}
+
+tenon_status_t tenon_op_add(const tenon_item_t *items, void *context, tenon_free_fn destroy, uint32_t flags,
+                            tenon_registration_t **out_registration) {
+  TN_TRY(tenon_start());
+  if (!items || !out_registration)
+    return tn_fail(TENON_INVALID, "operators of a program need their items and a place for the registration");
+  return add("operators", items, context, destroy, flags, out_registration);
+}
+
 tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
                                 tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration) {
   TN_TRY(tenon_start());
   if (!op || !where || !out_registration)
     return tn_fail(TENON_INVALID, "a kernel needs the name of its operator and of its backend");
-  if (flags & ~(uint32_t)TENON_OVERRIDE) return tn_fail(TENON_INVALID, "kernel of %s: unknown flags %#x", op, flags);
-  size_t op_size = strlen(op) + 1, where_size = strlen(where) + 1;
-  tenon_registration_t *r = tn_allocate_zero(1, sizeof *r + op_size + where_size);
-  if (!r) return tn_no_memory("a kernel", sizeof *r + op_size + where_size);
-  memcpy(r->text, op, op_size), memcpy(r->text + op_size, where, where_size);
-  r->items[0] = (tenon_item_t){TENON_TAG_EXTEND, 0, 0, r->text, NULL};
-  r->items[1] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, r->text + op_size, (tenon_any_fn)run};
-  const tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI,       TENON_LAYOUT, 0,
-                                         "program",         tenon_version(), r->items};
-  tn_text_t offences = {0};
-  tenon_status_t status =
-      tn_registry_add(&descriptor, "", context, destroy, flags & TENON_OVERRIDE ? TN_OVERRIDE_MUST : TN_OVERRIDE_NEVER,
-                      &offences, &r->library);
-  if (status != TENON_OK && offences.size) status = tn_fail(status, "cannot add a kernel: %s", tn_text_get(&offences));
-  tn_text_clear(&offences);
-  if (status == TENON_OK) keep(r), *out_registration = r;
-  else tn_release_memory(r);
-  return status;
+  const tenon_item_t items[] = {{TENON_TAG_EXTEND, 0, 0, op, NULL},
+                                {TENON_TAG_KERNEL, 0, 0, where, (tenon_any_fn)run},
+                                {TENON_TAG_END, 0, 0, NULL, NULL}};
+  return add("a kernel", items, context, destroy, flags, out_registration);
 }
 
 /* The place of a fallback: a backend's row, or that of a layer. */
@@ -116,6 +143,7 @@ void tn_registrations_clear(void) {
     if (!r->is_undone && r->library) tn_registry_release(r->library); /* the registry has let it go */
     else if (!r->is_undone) undo(r);
     if (r->destroy) r->destroy(r->slot.context);
+    tn_arena_clear(&r->arena);
     tn_release_memory(r);
   }
   all = NULL;

@@ -285,16 +285,37 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
 
 /* ---- removing --------------------------------------------------------------------------------------------------- */
 
+/* Kernels that others added to its operators wait for operators of those names again. */
+static void send_back(const tn_library_t *going, tn_library_t *other) {
+  for (uint32_t i = 0; i < other->extension_count; i++) {
+    tn_extension_t *e = &other->extensions[i];
+    if (!e->op || e->op->library != going) continue;
+    if (other != going && !withdraw(e, true))
+      other->is_stuck = true; /* calls may still be on their way through its table */
+    if (other != going && tn_grow((void **)&dangling, &dangling_capacity, dangling_count, sizeof *dangling))
+      dangling[dangling_count++] = (tn_dangling_t){other, e->items->text, e->items, e->override, NULL};
+    e->op = NULL;
+  }
+}
+
+/* Room for what send_back has to keep. */
+static bool make_room(const tn_library_t *going) {
+  size_t needed = dangling_count;
+  for (size_t l = 0; l < library_count; l++) needed += libraries[l]->extension_count;
+  for (size_t have = 0; have != dangling_capacity && dangling_capacity < needed && going->op_count;) {
+    have = dangling_capacity;
+    if (!tn_grow((void **)&dangling, &dangling_capacity, have, sizeof *dangling)) return false;
+  }
+  return true;
+}
+
 static bool take_out(size_t index) { /* false: some table could not be changed, for want of memory */
   tn_library_t *library = libraries[index];
   size_t kept = 0;
   for (size_t i = 0; i < dangling_count; i++)
     if (dangling[i].library != library) dangling[kept++] = dangling[i];
   dangling_count = kept;
-  for (size_t l = 0; l < library_count; l++) /* kernels that others added to its operators go with those */
-    for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
-      if (libraries[l]->extensions[i].op && libraries[l]->extensions[i].op->library == library)
-        libraries[l]->extensions[i].op = NULL;
+  for (size_t l = 0; l < library_count; l++) send_back(library, libraries[l]);
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   for (size_t i = 0; i < dangling_count; i++) /* what did not fit its operators may fit those that come next */
@@ -305,16 +326,30 @@ static bool take_out(size_t index) { /* false: some table could not be changed, 
   return !library->is_stuck;
 }
 
-static bool is_used(const tn_library_t *library) { /* by operators of another library, or kernels added to this one's */
-  for (size_t l = 0; l < library_count; l++) {
-    if (libraries[l] == library) continue;
-    for (uint32_t i = 0; i < libraries[l]->op_count; i++)
-      for (uint32_t u = 0; u < libraries[l]->ops[i]->use_count; u++)
-        if (libraries[l]->ops[i]->uses[u]->library == library) return true;
-    for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
-      if (libraries[l]->extensions[i].op && libraries[l]->extensions[i].op->library == library) return true;
-  }
+/* Has one library operators that call the other's, or kernels for them? */
+static bool builds_on(const tn_library_t *user, const tn_library_t *library) {
+  if (user == library) return false;
+  for (uint32_t i = 0; i < user->op_count; i++)
+    for (uint32_t u = 0; u < user->ops[i]->use_count; u++)
+      if (user->ops[i]->uses[u]->library == library) return true;
+  for (uint32_t i = 0; i < user->extension_count; i++)
+    if (user->extensions[i].op && user->extensions[i].op->library == library) return true;
   return false;
+}
+
+/* The next library that builds on it, of those that are there and those that calls may still be in; NULL: none. */
+static const tn_library_t *next_user(const tn_library_t *library, size_t *position) {
+  while (*position < library_count + undone_count) {
+    size_t at = (*position)++;
+    const tn_library_t *user = at < library_count ? libraries[at] : undone[at - library_count];
+    if (builds_on(user, library)) return user;
+  }
+  return NULL;
+}
+
+static bool is_used(const tn_library_t *library) {
+  size_t position = 0;
+  return next_user(library, &position) != NULL;
 }
 
 static bool is_held(const tn_library_t *library) {
@@ -345,16 +380,8 @@ static void name_users(const tn_library_t *library, tn_text_t *text) {
   int64_t handles = __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) - 1;
   if (handles > 0) tn_text_add(text, ", %lld more handle%s of it", (long long)handles, handles > 1 ? "s" : "");
   if (library->users) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)library->users);
-  for (size_t l = 0; l < library_count; l++) {
-    bool uses = false;
-    if (libraries[l] == library) continue;
-    for (uint32_t i = 0; i < libraries[l]->op_count; i++)
-      for (uint32_t u = 0; u < libraries[l]->ops[i]->use_count; u++)
-        uses |= libraries[l]->ops[i]->uses[u]->library == library;
-    for (uint32_t i = 0; i < libraries[l]->extension_count; i++)
-      uses |= libraries[l]->extensions[i].op && libraries[l]->extensions[i].op->library == library;
-    if (uses) tn_text_add(text, ", library %s", libraries[l]->name);
-  }
+  size_t position = 0;
+  for (const tn_library_t *user; (user = next_user(library, &position));) tn_text_add(text, ", library %s", user->name);
 }
 
 tenon_status_t tn_registry_unload(tn_library_t *library) {
@@ -415,22 +442,34 @@ void tn_registry_unuse(const tn_library_t *library) {
   if (is_over) free_library(mine);
 }
 
-/* Takes kernels out of the tables.  Their records stay until shutdown: a call may be on its way to them. */
+/* Another library, unloadable, whose operators it has kernels for no more: true if it is to be freed. */
+static bool let_go(tn_library_t *library, tn_library_t **out_owner) {
+  tn_library_t *owner = NULL;
+  for (uint32_t i = 0; i < library->extension_count; i++) {
+    tn_extension_t *e = &library->extensions[i];
+    if (!owner && e->op) owner = (tn_library_t *)(uintptr_t)e->op->library;
+    if (e->op && e->op->library == owner) e->op = NULL;
+  }
+  *out_owner = owner;
+  return owner && owner != library && settle(owner);
+}
+
+/* Takes operators and kernels out of the tables.  Their records stay until shutdown: a call may be on its way to them. */
 bool tn_registry_undo(tn_library_t *library) {
-  tn_library_t *freed = NULL; /* of the operator, if only these kernels held it; a program's library extends one */
+  tn_library_t *owner = NULL;
   tn_mutex_lock(&lock);
   size_t index = 0;
-  bool is_undone = false;
   while (index < library_count && libraries[index] != library) index++;
-  if (index < library_count && tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) {
-    const tenon_op_t *op = library->extension_count ? library->extensions[0].op : NULL;
-    (void)take_out(index);
-    undone[undone_count++] = library;
-    is_undone = true;
-    if (op && settle((tn_library_t *)(uintptr_t)op->library)) freed = (tn_library_t *)(uintptr_t)op->library;
-  } /* without memory they stay where they are */
+  bool is_undone = index < library_count && make_room(library) &&
+                   tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
+  if (is_undone) (void)take_out(index), undone[undone_count++] = library; /* else it stays where it is */
+  do {
+    bool is_over = is_undone && let_go(library, &owner);
+    tn_mutex_unlock(&lock);
+    if (is_over) free_library(owner);
+    tn_mutex_lock(&lock);
+  } while (owner);
   tn_mutex_unlock(&lock);
-  if (freed) free_library(freed);
   return is_undone;
 }
 
@@ -455,8 +494,10 @@ void tn_registry_clear(void) {
   }
   while (undone_count) {
     tn_library_t *library = undone[--undone_count];
+    library->references = 0; /* its handle's: the runtime frees it, unless what it made is held */
+    bool is_over = !is_held(library);
     tn_mutex_unlock(&lock);
-    free_library(library);
+    if (is_over) free_library(library);
     tn_mutex_lock(&lock);
   }
   tn_map_clear(&operators);
