@@ -158,29 +158,29 @@ tenon_status_t core_conv_run(tenon_call_t *call) {
   return convolve(call, &c);
 }
 
-void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, window_t *window) {
-  const tenon_tensor_t *x = call->inputs[0];
-  const tenon_value_t *padding = &call->attrs[CONV_OUTPUT_PADDING];
-  window_args_t args = window_args(call->attrs, 0);
-  core_window_set(window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, call->outputs[0]->shape + 2);
+void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x, const tenon_tensor_t *w,
+                                const tenon_tensor_t *out, window_t *window) {
+  const tenon_value_t *padding = &attrs[CONV_OUTPUT_PADDING];
+  window_args_t args = window_args(attrs, 0);
+  core_window_set(window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, out->shape + 2);
   for (int32_t i = 0; i < window->rank; i++) { /* what is cut from the full result, and where */
     int64_t full = window->stride[i] * (window->in[i] - 1) + (window->kernel[i] - 1) * window->dilation[i] + 1;
     int64_t cut = full + list_at(padding, i, 0) - window->out[i];
     if (cut < 0) cut = 0;
     if (args.auto_pad == WINDOW_SAME_UPPER) window->before[i] = cut / 2;
-    else if (args.auto_pad == WINDOW_SAME_LOWER || call->attrs[CONV_OUTPUT_SHAPE].count)
-      window->before[i] = cut - cut / 2;
+    else if (args.auto_pad == WINDOW_SAME_LOWER || attrs[CONV_OUTPUT_SHAPE].count) window->before[i] = cut - cut / 2;
     window->after[i] = full - window->before[i] - window->out[i];
   }
 }
 
 tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
   convolution_t c = {.group = call->attrs[CONV_GROUP].as.i, .transposed = 1, .finish = {.scale = 1, .bias_scale = 1}};
-  core_conv_transpose_window(call, call->inputs[1], &c.window);
+  core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0], &c.window);
   return convolve(call, &c);
 }
 
 /* clang-format off */
+#define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, group=group"
 TENON_ITEMS(core_conv,
   TENON_OP("conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS ", int group=1, "
            FINISH_ARGUMENTS ") -> Tensor",
@@ -190,6 +190,8 @@ TENON_ITEMS(core_conv,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(conv_infer),
+    TENON_GRADIENT("x, w, bias, residual: core::conv_backward(grad, x, w, bias, residual, " PASSED
+                   ", activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided", core_conv_run)),
   TENON_OP("conv_transpose(Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS ", int group=1, "
            "int[] output_padding=[], int[] output_shape=[]) -> Tensor",
@@ -199,5 +201,7 @@ TENON_ITEMS(core_conv,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(conv_transpose_infer),
+    TENON_GRADIENT("x, w, bias: core::conv_transpose_backward(grad, x, w, bias, " PASSED
+                   ", output_padding=output_padding, output_shape=output_shape)"),
     TENON_KERNEL("cpu strided", core_conv_transpose_run)))
 /* clang-format on */

@@ -29,7 +29,8 @@ tenon_status_t core_convolution_infer(tenon_infer_t *infer, uint32_t x, uint32_t
 /* The plain kernels. */
 tenon_status_t core_conv_run(tenon_call_t *call);
 tenon_status_t core_conv_transpose_run(tenon_call_t *call);
-/* The window of a call of conv_transpose. */
-void core_conv_transpose_window(tenon_call_t *call, const tenon_tensor_t *w, window_t *window);
+/* The window of a conv_transpose with these attributes. */
+void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x, const tenon_tensor_t *w,
+                                const tenon_tensor_t *out, window_t *window);
 
 #endif

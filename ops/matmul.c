@@ -274,7 +274,7 @@ TENON_ITEMS(core_matmul,
     TENON_USES(DENSE_USES),
     TENON_INFER(matmul_infer),
     TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, "
-                   "activation=activation)"),
+                   "activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided", core_matmul_run)),
   TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
            "bool trans_b=False) -> Tensor",

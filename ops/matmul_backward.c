@@ -3,8 +3,8 @@
 #include "composite.h"
 #include "finish.h"
 
-enum { MATMUL, UNSQUEEZE, SUM_TO, RESHAPE, MUL };
-#define BACKWARD_USES "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul"
+enum { MATMUL, UNSQUEEZE, SUM_TO, RESHAPE, MUL, FINISH };
+#define BACKWARD_USES "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul, core::finish_backward"
 
 static tenon_status_t backward_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
 
@@ -35,8 +35,8 @@ static tenon_status_t give(tenon_call_t *call, uint32_t output, tenon_tensor_t *
   return call->host->assign(call, output, t);
 }
 
-static tenon_status_t products(tenon_call_t *call, int transpose_a, int transpose_b, double alpha) {
-  tenon_tensor_t *dy = call->inputs[0], *a = call->inputs[1], *b = call->inputs[2], *t;
+static tenon_status_t products(tenon_call_t *call, tenon_tensor_t *dy, int transpose_a, int transpose_b, double alpha) {
+  tenon_tensor_t *a = call->inputs[1], *b = call->inputs[2], *t;
   if (call->inputs[2]->ndim == 1) {
     transpose_b = 0;
     TENON_TRY(unsqueeze(call, b, 1, &b));
@@ -61,15 +61,20 @@ static tenon_status_t products(tenon_call_t *call, int transpose_a, int transpos
 }
 
 static tenon_status_t matmul_backward_run(tenon_call_t *call) {
-  if (call->attrs[2].as.i != 0)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "with an activation: call the activation by itself, after matmul");
-  TENON_TRY(products(call, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, 1));
-  return call->outputs[2] ? give(call, 2, call->inputs[0], call->inputs[3], call->inputs[3]) : TENON_OK;
+  tenon_tensor_t *dy = call->inputs[0], *y;
+  if (call->attrs[2].as.i != FINISH_none) {
+    tenon_value_t attrs[5] = {call->attrs[0], call->attrs[1], value_choice(FINISH_none), value_float(0),
+                              value_float(0)};
+    TENON_TRY(INVOKE(call, MATMUL, attrs, &y, call->inputs[1], call->inputs[2], call->inputs[3]));
+    TENON_TRY(INVOKE(call, FINISH, call->attrs + 2, &dy, dy, y));
+  }
+  TENON_TRY(products(call, dy, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, 1));
+  return call->outputs[2] ? give(call, 2, dy, call->inputs[3], call->inputs[3]) : TENON_OK;
 }
 
 static tenon_status_t gemm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dc = call->inputs[0];
-  TENON_TRY(products(call, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, call->attrs[0].as.f));
+  TENON_TRY(products(call, dc, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, call->attrs[0].as.f));
   if (!call->outputs[2]) return TENON_OK;
   TENON_TRY(scale(call, &dc, call->attrs[1].as.f));
   return give(call, 2, dc, call->inputs[3], call->inputs[3]);
@@ -79,7 +84,7 @@ static tenon_status_t gemm_backward_run(tenon_call_t *call) {
 TENON_ITEMS(core_matmul_backward,
   TENON_OP("matmul_backward(Tensor dy, Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, bool transpose_b=False, "
            FINISH_ARGUMENTS ") -> (Tensor? da, Tensor? db, Tensor? dbias)",
-    TENON_DOC("The gradients of matmul; without an activation."),
+    TENON_DOC("The gradients of matmul."),
     TENON_TYPES("dy: float; a, b, bias = dy; da, db, dbias = dy"), TENON_INFER(backward_infer),
     TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(matmul_backward_run)),
   TENON_OP("gemm_backward(Tensor dy, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "

@@ -226,7 +226,7 @@ static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
   want_t want = {
       .plan = plan, .w = plan ? &plan->w : call->inputs[1], .group = call->attrs[CONV_GROUP].as.i, .transposed = 1};
   if (call->inputs[0]->ndim > 2 + 3) return plain(call, &want);
-  core_conv_transpose_window(call, want.w, &want.window);
+  core_conv_transpose_window(call->attrs, call->inputs[0], want.w, call->outputs[0], &want.window);
   return convolve(call, &want);
 }
 

@@ -187,7 +187,6 @@ static bool is_shape_only(const char *op, uint32_t argument) {
                {"core::size_ratio", 3},
                {"core::cast_like", 2},
                {"core::layer_norm_backward", 8},
-               {"core::matmul_backward", 8},
                {"core::gemm_backward", 8}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].op, op) == 0) return known[i].arguments >> argument & 1;

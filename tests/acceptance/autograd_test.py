@@ -13,6 +13,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import autograd_spatial
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
 lib = c.CDLL(os.path.join(BUILD, "libtenon.so"))
@@ -223,6 +225,7 @@ several("gather_elements", lambda x, i: torch.gather(x, 1, (i + x.shape[1]) % x.
 several("top_k", lambda x, k: x.topk(int(k[0]))[0], [([away((3, 5), -2, 2), ints(2)], [0]), ([away((4,), -2, 2), ints(4)], [0]), ([away((0, 3), -2, 2), ints(2)], [0])])
 several("cum_sum", lambda x, a: x.cumsum(int(a)), [([away((3, 5), -2, 2), np.array(1)], [0]), ([away((4,), -2, 2), np.array(-1)], [0]), ([away((0, 3), -2, 2), np.array(0)], [0])])
 several("global_average_pool", lambda x: x.mean(tuple(range(2, x.dim())), True), [([away((2, 3, 4, 5), -2, 2)], [0]), ([away((1, 2, 3), -2, 2)], [0]), ([away((0, 2, 3), -2, 2)], [0])])
+autograd_spatial.add(several, away, ints)
 
 LEFT_OUT = {"cast", "cast_like", "concat", "dropout", "reverse_sequence", "slice", "split", "spread"}
 # Gradients that are no floats at all, or none.

@@ -1,5 +1,5 @@
 /* Tensors of tests as text: "f32[2, 3] 1 2 3 4 5 6", "i64[] 7", "string[2] one two", "{f32[1] 1; f32[2] 1 2}" for a
- * list. Made from text, printed as text, compared with text.  Include after check.h. */
+ * list, "f64[2, 3] ~5" for numbers between -1 and 1 with the seed 5. Made from text, printed as text, compared with text.  Include after check.h. */
 #ifndef TENON_TESTS_TENSORS_H
 #define TENON_TESTS_TENSORS_H
 
@@ -74,6 +74,14 @@ static inline void tensor_read_element(tenon_tensor_t *t, int64_t index, const c
   *text = end;
 }
 
+static inline void tensor_set_random(tenon_tensor_t *t, int64_t index, uint64_t seed) {
+  double value = (double)tenon_random(seed, (uint64_t)index) / 2147483648.0 - 1;
+  float f = (float)value;
+  if (tensor_has(t, TENON_F32)) memcpy(tensor_at(t, index), &f, sizeof f);
+  else if (tensor_has(t, TENON_F64)) memcpy(tensor_at(t, index), &value, sizeof value);
+  else check_report(0, __FILE__, __LINE__, "random numbers are f32 or f64", NULL);
+}
+
 static inline tenon_tensor_t *tensor_read(const char **text) {
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim = 0;
@@ -94,7 +102,13 @@ static inline tenon_tensor_t *tensor_read(const char **text) {
     check_report(0, __FILE__, __LINE__, *text, tenon_error());
     return NULL;
   }
-  for (int64_t i = 0, n = tenon_count(t); i < n; i++) tensor_read_element(t, i, &at);
+  const char *begin = at + strspn(at, " ");
+  bool is_random = *begin == '~';
+  uint64_t seed = is_random ? strtoull(begin + 1, (char **)(uintptr_t)&at, 10) : 0;
+  for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
+    if (is_random) tensor_set_random(t, i, seed);
+    else tensor_read_element(t, i, &at);
+  }
   *text = at;
   return t;
 }

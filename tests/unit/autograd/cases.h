@@ -119,6 +119,7 @@ static const case_t cases[] = {
   UNARY("core::untranspose", X1, "f64[2, 1, 2] 1 2 3 4"), {"core::untranspose", "perm=[1, 2, 0]", {"f64[2, 1, 3] 1 2 3 4 5 6"}},
   {"core::where", NULL, {"bool[2, 3] 1 0 1 0 0 1", X1, P1}}, {"core::where", NULL, {"bool[2, 1] 1 0", B1, C1}}, {"core::where", NULL, {"bool[] 1", X0, B1}},
   {"core::where_backward", NULL, {X1, "bool[2, 3] 1 0 1 0 0 1"}}, {"core::where_backward", NULL, {X1, "bool[3] 1 0 1"}}, {"core::where_backward", NULL, {X0, "bool[] 1"}},
+#include "spatial_cases.h"
 };
 
 /* With a gradient text that says none for every input: nothing to check. */
