@@ -153,6 +153,7 @@ static void compose_compile(const work_t *work, int language, const char *source
   add_each(command, "", &work->programs[language]);
   add(command, "-O", build->level);
   if (build->debug) add(command, "-g", "");
+  else if (language == LANGUAGE_C || language == LANGUAGE_CXX) add(command, "-g1", ""); /* lines, for `tenon show` */
   for (int i = 0; languages[language].flags[i]; i++) add(command, "", languages[language].flags[i]);
   if (language == LANGUAGE_CXX && work->keep_unique_off) add(command, "-fno-gnu-unique", "");
   add_each(command, "-I", &build->folders);

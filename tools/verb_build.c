@@ -8,7 +8,11 @@
 #include "say.h"
 #include "toolchain.h"
 
-/* Loads what was built, as a program would, and says how many operators it has. */
+static void print_count(const char *before, int32_t count, const char *after) {
+  printf("%s%d operator%s%s", before, (int)count, count == 1 ? "" : "s", after);
+}
+
+/* Loads what was built, as a program would, and says what is in it. */
 static int check(const char *output) {
   tenon_library_t *library = NULL;
   text_t path = {NULL, 0, 0, false};
@@ -16,8 +20,13 @@ static int check(const char *output) {
   tenon_status_t status = tenon_library_load(text_get(&path), 0, &library);
   text_free(&path);
   if (status != TENON_OK) return say_failure("%s was built but cannot be loaded: %s", output, tenon_error());
-  int32_t count = tenon_library_op_count(library);
-  printf("built %s: %d operator%s\n", output, (int)count, count == 1 ? "" : "s");
+  int32_t count = tenon_library_op_count(library), waiting = 0;
+  int32_t extended = tenon_library_extended_count(library, &waiting);
+  printf("built %s: ", output);
+  if (count || !(extended + waiting)) print_count("", count, extended + waiting ? ", " : "");
+  if (extended + waiting) print_count("kernels for ", extended + waiting, " of other libraries");
+  if (waiting) printf(" (%d not loaded now)", (int)waiting);
+  putchar('\n');
   tenon_library_release(library);
   return EXIT_FINE;
 }

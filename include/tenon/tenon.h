@@ -75,6 +75,8 @@ TENON_API const char *tenon_library_version(const tenon_library_t *library);
 TENON_API const char *tenon_library_path(const tenon_library_t *library); /* "" when linked in */
 TENON_API int32_t tenon_library_op_count(const tenon_library_t *library);
 TENON_API const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index);
+/* Operators of other libraries that it adds kernels to; out_waiting (may be NULL): those that are not there yet. */
+TENON_API int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting);
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
@@ -272,18 +274,49 @@ TENON_API tenon_status_t tenon_fallback_report(char **out_text);
  * time does nothing.  Not after shutdown. */
 TENON_API void tenon_registration_release(tenon_registration_t *registration);
 /* What stands in the table of an operator for a key: "npu", "meta", "autograd npu", "view", ... */
-typedef struct tenon_slot_info_t { /* texts live as long as the operator; NULL: no kernel stands there */
+typedef struct tenon_slot_info_t { /* texts live as long as the operator and the kernel's library; NULL: no kernel */
   uint32_t size, is_missing;
   const char *rule; /* "kernel", "composite explicit", "composite", "autograd", "gradient", "fallback", "fallthrough",
                        "view", "infer", "layer", "missing" */
   const char *kernel, *library; /* the first of several by dtype */
   uint64_t number;              /* of its registration, counted over the process; 0: none */
+  const char *library_path;     /* "" when linked in */
+  tenon_any_fn function;        /* of the kernel or the fallback, see tenon_function_source; NULL: none of its own */
 } tenon_slot_info_t;
 TENON_API tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info);
-/* The whole table: a line for each backend that was named and for each layer that does something; the caller frees it. */
+/* The whole table: a line for each backend that was named and for each layer that does something, with the rule, and for
+ * each kernel its library, the number of its registration, the dtypes that it is the first choice for, and where it was
+ * written; the caller frees it. */
 TENON_API tenon_status_t tenon_op_table(const tenon_op_t *op, char **out_text);
-/* A kernel for just this key? */
+/* "/path/of/file.c:12": where a function was written, of any library of the process that has debug information (-g1).
+ * NOT_FOUND: nothing tells, or libdw.so.1 (elfutils) is not installed.  The caller frees it. */
+TENON_API tenon_status_t tenon_function_source(tenon_any_fn function, char **out_text);
+/* All that is registered for an operator: its library, its kernels, the newest first, whether or not the table took them,
+ * the keys that it is not interested in.  The caller frees it. */
+TENON_API tenon_status_t tenon_op_dump(const tenon_op_t *op, char **out_text);
+/* A line for each kernel that is registered for just this key (a backend, a layer, "autograd npu", an alias), of all
+ * operators; the caller frees it. */
+TENON_API tenon_status_t tenon_registrations(const char *key, char **out_text);
+/* Is a kernel registered for just this key, an alias too, that this processor can run?  NULL: for any key. */
 TENON_API int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key);
+/* Would a call with this key find something to run, by whatever rule? */
+TENON_API int32_t tenon_op_has_computed_kernel(const tenon_op_t *op, const char *key);
+/* Is the key passed by? */
+TENON_API int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key);
+/* Computes the table of an operator anew.  INTERNAL: it was not what the registrations say; the message lists what was
+ * wrong, which is right afterwards. */
+TENON_API tenon_status_t tenon_op_check(const tenon_op_t *op);
+/* Names of keys from the lowest to the highest precedence, positions 0 to 63; NULL: there is none at this position. */
+TENON_API const char *tenon_key_name(int32_t position);
+/* The position of a key by name (of "autograd npu" that of autograd; -1: an alias).  NOT_FOUND: no such key. */
+TENON_API tenon_status_t tenon_key_parse(const char *name, int32_t *out_position);
+/* The backend of a device; NULL: none. */
+TENON_API const char *tenon_key_for_device(tenon_device_t device);
+/* Does the name stand for several keys: "composite" (backends and their gradients), "composite_explicit" (backends),
+ * "autograd" (gradients of every backend)? */
+TENON_API int32_t tenon_key_is_alias(const char *name);
+/* Is a key one of those that an alias stands for?  A name that is no alias stands for itself. */
+TENON_API int32_t tenon_key_in_alias(const char *name, const char *alias);
 /* Names of backends in the order in which they were first named: "cpu", "meta", ...; NULL past the last. */
 TENON_API const char *tenon_backend_name(int32_t index);
 /* The device of a backend, which is named hereby; ordinal 0 to 255. */
@@ -302,6 +335,9 @@ TENON_API tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *dat
                                                 void *context, tenon_tensor_t **out_tensor);
 /* "{npu, layout}": the keys of a tensor, or of this thread (NULL); the caller frees it. */
 TENON_API tenon_status_t tenon_keys_of(const tenon_tensor_t *tensor, char **out_text);
+/* The sets that this thread includes in and excludes from those of its calls' arguments; either may be NULL; the caller
+ * frees them. */
+TENON_API tenon_status_t tenon_thread_keys(char **out_included, char **out_excluded);
 /* Keys that calls of this thread have, or have not, whatever their arguments; exclusion beats inclusion. */
 TENON_API tenon_status_t tenon_key_include(const char *key, int32_t is_on);
 TENON_API tenon_status_t tenon_key_exclude(const char *key, int32_t is_on);

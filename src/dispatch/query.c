@@ -3,6 +3,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/cpu.h"
+#include "base/source.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
@@ -13,67 +15,183 @@
 
 /* ---- the table of an operator ----------------------------------------------------------------------------------- */
 
+tenon_status_t tn_key_parse(const char *key, tn_named_key_t *out_key) {
+  static const char autograd[] = "autograd ";
+  static const struct {
+    const char *name;
+    uint8_t at;
+  } aliases[] = {{"composite", TN_AT_COMPOSITE}, {"composite_explicit", TN_AT_EXPLICIT}};
+  *out_key = (tn_named_key_t){.bit = -1};
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    if (strcmp(key, aliases[i].name) == 0) return out_key->at = aliases[i].at, TENON_OK;
+  if (strncmp(key, autograd, sizeof autograd - 1) == 0) {
+    out_key->backend = tn_backend_find(key + sizeof autograd - 1);
+    if (!out_key->backend) return tn_fail(TENON_NOT_FOUND, "no backend is called '%s'", key + sizeof autograd - 1);
+    out_key->bit = TN_BIT_AUTOGRAD, out_key->at = TN_AT_AUTOGRAD;
+    return TENON_OK;
+  }
+  out_key->backend = tn_backend_find(key), out_key->bit = tn_key_find(key);
+  if (out_key->bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
+  switch (out_key->bit) {
+  case TN_BIT_AUTOGRAD: out_key->at = TN_AT_AUTOGRAD; break;
+  case TN_BIT_AUTOCAST: out_key->at = TN_AT_AUTOCAST; break;
+  case TN_BIT_VIEW: out_key->at = TN_AT_VIEW; break;
+  case TN_BIT_FUNCTIONAL: out_key->at = TN_AT_FUNCTIONAL; break;
+  default: out_key->at = out_key->backend ? TN_AT_BACKEND : TN_AT_NOWHERE;
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t find_slot(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
+  tn_named_key_t place;
+  TN_TRY(tn_key_parse(key, &place));
+  if (place.bit < 0)
+    return tn_fail(TENON_NOT_FOUND, "'%s' stands for other keys and has no slot of its own: ask for one of them", key);
+  if (place.backend && place.bit == TN_BIT_AUTOGRAD) *out_slot = tn_table_autograd(op, place.backend);
+  else if (place.backend && place.bit == TN_BIT_OTHERS) *out_slot = tn_table_others(op, place.backend);
+  else *out_slot = tn_table_slot(op, TN_KEY(place.bit));
+  return TENON_OK;
+}
+
 static const tn_kernel_t *first_kernel(const tn_slot_t *slot) {
   for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
     if (slot->by_dtype[d] && slot->by_dtype[d][0]) return slot->by_dtype[d][0];
   return slot->only;
 }
 
-/* "autograd npu": the key and the backend; else the key alone. */
-static tenon_status_t find_slot(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
-  static const char autograd[] = "autograd ";
-  if (strncmp(key, autograd, sizeof autograd - 1) == 0) {
-    const tn_backend_t *backend = tn_backend_find(key + sizeof autograd - 1);
-    if (!backend) return tn_fail(TENON_NOT_FOUND, "no backend is called '%s'", key + sizeof autograd - 1);
-    return *out_slot = tn_table_autograd(op, backend), TENON_OK;
-  }
-  const tn_backend_t *backend = tn_backend_find(key);
-  int bit = tn_key_find(key);
-  if (bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
-  *out_slot = backend && bit == TN_BIT_OTHERS ? tn_table_others(op, backend) : tn_table_slot(op, TN_KEY(bit));
-  return TENON_OK;
+static tenon_any_fn function_of(const tn_slot_t *slot, const tn_kernel_t *kernel) {
+  if (kernel && kernel->loop.function) return (tenon_any_fn)kernel->loop.function;
+  if (kernel) return (tenon_any_fn)kernel->run;
+  return slot->rule == TN_RULE_FALLBACK ? (tenon_any_fn)slot->run : NULL;
+}
+
+static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
+  const tn_kernel_t *kernel = first_kernel(slot);
+  uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
+  tenon_slot_info_t full = {.size = size,
+                            .is_missing = slot->rule == TN_RULE_MISSING,
+                            .rule = tn_rule_name(slot->rule),
+                            .function = function_of(slot, kernel)};
+  if (kernel)
+    full.kernel = kernel->text, full.number = kernel->number, full.library = kernel->library->name,
+    full.library_path = kernel->library->path;
+  memcpy(info, &full, size);
 }
 
 tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info) {
   const tn_slot_t *slot;
-  TN_TRY(find_slot(op, key, &slot));
-  const tn_kernel_t *kernel = first_kernel(slot);
-  uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
-  tenon_slot_info_t full = {
-      .size = size, .is_missing = slot->rule == TN_RULE_MISSING, .rule = tn_rule_name(slot->rule)};
-  if (kernel) full.kernel = kernel->text, full.library = kernel->library->name, full.number = kernel->number;
-  memcpy(info, &full, size);
-  return TENON_OK;
+  tn_registry_lock(); /* what is in the table now stays mapped meanwhile */
+  tenon_status_t status = find_slot(op, key, &slot);
+  if (status == TENON_OK) describe_slot(slot, info);
+  tn_registry_unlock();
+  return status;
+}
+static void add_source(tn_sources_t *sources, tenon_any_fn function, tn_text_t *text) {
+  tn_text_t source = {0};
+  bool is_known = tn_source_add(sources, function, &source);
+  tn_text_add(text, is_known ? ", at %s" : ", source unknown", tn_text_get(&source));
+  tn_text_clear(&source);
 }
 
-static void add_line(const tenon_op_t *op, const char *key, tn_text_t *text) {
-  tenon_slot_info_t info = {.size = sizeof info};
-  if (tenon_op_slot(op, key, &info) != TENON_OK) return;
-  tn_text_add(text, "%-20s %s", key, info.rule);
-  if (info.kernel)
-    tn_text_add(text, ": %s [%s, number %llu]", info.kernel, info.library, (unsigned long long)info.number);
+/* "cpu f64 [core, number 12] for f32, f64, at file.c:3"; sources NULL: without the last part. */
+static void add_kernel(const tn_slot_t *slot, const tn_kernel_t *kernel, tn_sources_t *sources, tn_text_t *text) {
+  const char *separator = " for ";
+  tn_text_add(text, "%s [%s, number %llu]", kernel->text, kernel->library->name, (unsigned long long)kernel->number);
+  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
+    if (slot->by_dtype[d] && slot->by_dtype[d][0] == kernel)
+      tn_text_add(text, "%s%s", separator, tn_dtype_name(tn_dtype_at(d))), separator = ", ";
+  if (sources) add_source(sources, function_of(slot, kernel), text);
+}
+
+static bool is_listed(const tn_slot_t *slot, int dtype, const tn_kernel_t *const *at) { /* before that place */
+  for (int d = 0; d <= dtype; d++)
+    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list && list != at; list++)
+      if (*list == *at) return true;
+  return false;
+}
+
+static void add_slot(const char *key, const tn_slot_t *slot, tn_sources_t *sources, tn_text_t *text) {
+  const char *rule = tn_rule_name(slot->rule);
+  bool is_first = true;
+  tn_text_add(text, "%-20s %s", key, rule);
+  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
+    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++) {
+      if (is_listed(slot, d, list)) continue;
+      if (is_first) tn_text_add(text, ": ");
+      else tn_text_add(text, "\n%*s", (int)strlen(rule) + 23, "");
+      add_kernel(slot, *list, sources, text);
+      is_first = false;
+    }
+  if (slot->only) tn_text_add(text, ": "), add_kernel(slot, slot->only, sources, text);
+  else if (slot->rule == TN_RULE_FALLBACK && sources) add_source(sources, function_of(slot, NULL), text);
   tn_text_add(text, "\n");
 }
 
-tenon_status_t tenon_op_table(const tenon_op_t *op, char **out_text) {
-  static const char *const layers[] = {"layout", "strided", "view", "autocast", "functional"};
-  tn_text_t text = {0};
+void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text) {
+  static const int layers[] = {TN_BIT_DETAIL, TN_BIT_STRIDED, TN_BIT_VIEW, TN_BIT_AUTOCAST, TN_BIT_FUNCTIONAL};
   const tn_backend_t *backend;
+  const tn_slot_t *slot;
   char key[300];
-  for (int32_t i = 0; (backend = tn_backend_at(i)); i++) add_line(op, backend->name, &text);
+  for (int32_t i = 0; (backend = tn_backend_at(i)); i++)
+    if (find_slot(op, backend->name, &slot) == TENON_OK) add_slot(backend->name, slot, sources, text);
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
     snprintf(key, sizeof key, "autograd %.255s", backend->name);
-    if (tn_table_autograd(op, backend)->rule != TN_RULE_FALLTHROUGH) add_line(op, key, &text);
+    slot = tn_table_autograd(op, backend);
+    if (slot->rule != TN_RULE_FALLTHROUGH) add_slot(key, slot, sources, text);
   }
-  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-    if (tn_table_slot(op, TN_KEY(tn_key_find(layers[i])))->rule != TN_RULE_FALLTHROUGH) add_line(op, layers[i], &text);
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    slot = tn_table_slot(op, TN_KEY(layers[i]));
+    if (slot->rule != TN_RULE_FALLTHROUGH) add_slot(tn_key_name(layers[i]), slot, sources, text);
+  }
+}
+
+tenon_status_t tenon_op_table(const tenon_op_t *op, char **out_text) {
+  tn_text_t text = {0};
+  tn_sources_t *sources = tn_sources_open();
+  tn_registry_lock();
+  tn_table_print(op, sources, &text);
+  tn_registry_unlock();
+  tn_sources_close(sources);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
 }
 
+tenon_status_t tenon_function_source(tenon_any_fn function, char **out_text) {
+  tn_text_t text = {0};
+  tn_sources_t *sources = tn_sources_open();
+  bool is_known = tn_source_add(sources, function, &text);
+  tn_sources_close(sources);
+  if (is_known && (*out_text = tn_text_take(&text))) return TENON_OK;
+  tn_text_clear(&text);
+  return is_known ? TENON_MEMORY
+                  : tn_fail(TENON_NOT_FOUND, "nothing tells where this function was written: its library has no debug "
+                                             "information (-g1), or libdw.so.1 (elfutils) is not installed");
+}
+
+bool tn_kernel_is_under(const tn_kernel_t *kernel, const tn_named_key_t *place) {
+  return kernel->words.at == place->at && kernel->backend == place->backend;
+}
+
 int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
+  tn_named_key_t place;
+  if (key && tn_key_parse(key, &place) != TENON_OK) return 0;
+  bool found = false;
+  tn_registry_lock();
+  for (const tn_kernel_t *k = op->kernels; k && !found; k = k->next)
+    found = (!key || tn_kernel_is_under(k, &place)) && !(k->words.flags & TN_KERNEL_FALLTHROUGH) &&
+            tn_cpu_has(k->words.isa);
+  tn_registry_unlock();
+  return found;
+}
+
+int32_t tenon_op_has_computed_kernel(const tenon_op_t *op, const char *key) {
   const tn_slot_t *slot;
-  return find_slot(op, key, &slot) == TENON_OK && slot->rule == TN_RULE_DIRECT;
+  return find_slot(op, key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING;
+}
+
+int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key) {
+  const tn_slot_t *slot;
+  return find_slot(op, key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */

@@ -473,6 +473,16 @@ bool tn_registry_undo(tn_library_t *library) {
   return is_undone;
 }
 
+int32_t tn_registry_extended(const tn_library_t *library, int32_t *out_waiting) {
+  int32_t count = 0, waiting = 0;
+  tn_mutex_lock(&lock);
+  for (uint32_t i = 0; i < library->extension_count; i++) count += library->extensions[i].op != NULL;
+  for (size_t i = 0; i < dangling_count; i++) waiting += dangling[i].library == library;
+  tn_mutex_unlock(&lock);
+  if (out_waiting) *out_waiting = waiting;
+  return count;
+}
+
 void tn_registry_dangling(tn_text_t *text) {
   tn_mutex_lock(&lock);
   for (size_t i = 0; i < dangling_count; i++)

@@ -38,6 +38,8 @@ tenon_status_t tn_registry_unload(tn_library_t *library);
 /* Takes the library's kernels out of the tables, and its names; what it was made of stays until shutdown.  False: without
  * memory nothing was done. */
 bool tn_registry_undo(tn_library_t *library);
+/* Operators that it adds kernels to, and those that are not there yet (may be NULL). */
+int32_t tn_registry_extended(const tn_library_t *library, int32_t *out_waiting);
 /* A line for each extension whose operator is not there, or whose kernels did not fit it. */
 void tn_registry_dangling(tn_text_t *text);
 /* Checks the head of a descriptor: sizes, version, layout, features, name.  Appends offences; false when there are any. */

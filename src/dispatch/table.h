@@ -2,6 +2,7 @@
 #ifndef TN_DISPATCH_TABLE_H
 #define TN_DISPATCH_TABLE_H
 
+#include "base/source.h"
 #include "base/text.h"
 #include "dispatch/op.h"
 
@@ -27,6 +28,19 @@ const tn_slot_t *tn_row_get(int bit);
 void tn_row_set(int bit, const tn_slot_t *slot); /* NULL: as it was at the start */
 
 const char *tn_rule_name(int rule);
+
+/* A key by its name outside: query.c. */
+typedef struct tn_named_key_t {
+  int bit;                     /* -1: an alias, which stands for others */
+  const tn_backend_t *backend; /* that it is, or whose gradients ("autograd npu"); NULL: neither */
+  uint8_t at;                  /* what kernels that are registered for it say, TN_AT_... */
+} tn_named_key_t;
+enum { TN_AT_NOWHERE = 255 }; /* of keys that no kernel is registered for */
+tenon_status_t tn_key_parse(const char *name, tn_named_key_t *out_key);
+bool tn_kernel_is_under(const tn_kernel_t *kernel, const tn_named_key_t *key);
+/* Lines for people: of each backend, and of each layer that does something; sources NULL: without source lines.  Under the
+ * registry's mutex. */
+void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text);
 
 /* kernel.c: candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set.  In
  * scratch memory, so that taking kernels away does not need any that is not there. */

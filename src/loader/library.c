@@ -222,6 +222,9 @@ const char *tenon_library_name(const tenon_library_t *library) { return inside(l
 const char *tenon_library_version(const tenon_library_t *library) { return inside(library)->version; }
 const char *tenon_library_path(const tenon_library_t *library) { return inside(library)->path; }
 int32_t tenon_library_op_count(const tenon_library_t *library) { return (int32_t)inside(library)->op_count; }
+int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting) {
+  return tn_registry_extended(inside(library), out_waiting);
+}
 const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index) {
   return index >= 0 && index < tenon_library_op_count(library) ? inside(library)->ops[index] : NULL;
 }

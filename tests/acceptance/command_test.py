@@ -7,6 +7,7 @@ NumPy's.  Options: --build DIR (build); the others go to unittest.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,18 @@ class Build(Command):
         self.assertEqual(self.fine("build", "toy.c"), "built toy.so: 1 operator\n")
         self.assertEqual(self.exported(self.folder / "toy.so"), ["tenon_library"])
 
+    def test_a_library_of_kernels_for_others_says_how_many_operators_it_extends(self):
+        kernel = "#include <tenon/op.h>\nstatic tenon_status_t run(tenon_call_t *call) { (void)call; return TENON_OK; }\n"
+        extend = 'TENON_EXTEND("{}", TENON_KERNEL("npu", run))'
+        for items, said in ([extend.format("core::sub")], "kernels for 1 operator of other libraries"), (
+                [extend.format("core::sub"), extend.format("core::neg")], "kernels for 2 operators of other libraries"), (
+                [extend.format("core::sub"), extend.format("later::op")],
+                "kernels for 2 operators of other libraries (1 not loaded now)"):
+            self.write("more.c", kernel + f'TENON_LIBRARY(more, "1.0.0", {", ".join(items)})\n')
+            self.assertEqual(self.fine("build", "more.c"), f"built more.so: {said}\n")
+        self.write("both.c", TWICE.rstrip().rstrip(")") + ")), TENON_EXTEND(\"core::sub\", TENON_LOOP(\"f32, f32 -> f32\", twice_f32)))\n")
+        self.assertEqual(self.fine("build", "both.c"), "built both.so: 1 operator, kernels for 1 operator of other libraries\n")
+
     def test_a_cplusplus_library_exports_one_name_and_its_exceptions_are_failures(self):
         self.write("toy.cpp", CPLUSPLUS)
         self.write("m.onnx", one("seven", shape=("n",), domain="toy"))
@@ -298,6 +311,25 @@ class Operators(Command):
         for words in ("twice(Tensor x) -> Tensor", "More about it.", "x: f32; out = x", "pure pointwise", "toy 1.2.3",
                       "toy.so", "f32 -> f32", "(chosen)"):
             self.assertIn(words, text)
+
+    def test_show_says_in_which_line_of_which_file_each_kernel_of_the_table_is(self):
+        self.write("toy.c", TWICE)
+        self.write("toy.cpp", CPLUSPLUS.replace('seen().push_back("call");', "const char *data = static_cast<char *>(call->outputs[0]->data);"
+                                                '\n  if (!data) throw std::runtime_error("none");'))
+        twice = 1 + TWICE.splitlines().index("static tenon_status_t twice_f32(const tenon_loop_t *loop) {")
+        seven = 1 + CPLUSPLUS.splitlines().index("static tenon_status_t run(tenon_call_t *call) {")
+        for compilers in (dict(CC="gcc", CXX="g++"), dict(CC="clang", CXX="clang++")):
+            if not all(map(shutil.which, compilers.values())):
+                continue
+            self.fine("build", "toy.c", "-o", "c.so", **compilers)
+            self.assertRegex(self.fine("show", "toy::twice", "--ops", "c.so"),
+                             rf"(?m)^  cpu +kernel: cpu loop f32 -> f32 \[toy, number \d+\] for f32, at {self.folder}/toy.c:{twice}$")
+            self.fine("build", "toy.cpp", "-o", "cpp.so", **compilers)
+            found = re.search(rf"(?m)^  cpu +kernel: cpu \[toy, number \d+\], at {self.folder}/toy.cpp:(\d+)$",
+                              self.fine("show", "toy::seven", "--ops", "cpp.so"))
+            self.assertTrue(found and seven <= int(found[1]) <= seven + 7, found)  # inlined into tenon_guard
+        subprocess.run(["strip", "c.so"], cwd=self.folder, check=True)
+        self.assertIn("for f32, source unknown\n", self.fine("show", "toy::twice", "--ops", "c.so"))
 
     def test_show_lists_arguments_with_choices_and_defaults(self):
         text = self.fine("show", "core::gelu")

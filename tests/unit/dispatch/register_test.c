@@ -200,7 +200,7 @@ TEST("tools can ask whether a key has a kernel of its own, and for the whole tab
   for (size_t i = 0; i < sizeof without / sizeof *without; i++) CHECK(!tenon_op_has_kernel(op, without[i]));
   char line[200];
   CHECK_STATUS(tenon_op_table(op, &text), TENON_OK);
-  snprintf(line, sizeof line, "%-20s kernel: npu [program, number %llu]\n", "npu",
+  snprintf(line, sizeof line, "%-20s kernel: npu [program, number %llu], ", "npu",
            (unsigned long long)probe_slot("probe::plain", "npu").number);
   CHECK_TEXT(text, line);
   snprintf(line, sizeof line, "%-20s fallthrough\n", "cpu");

@@ -1,0 +1,120 @@
+/* Source lines over libdw (elfutils), which is opened when somebody asks and not linked: programs that never ask do not need
+ * it.  The few types that cross are opaque, so its header is not needed either; its ABI is that of libdw.so.1. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/dynlib.h"
+#include "base/memory.h"
+#include "base/source.h"
+
+typedef struct callbacks_t { /* Dwfl_Callbacks */
+  tenon_any_fn find_elf, find_debuginfo, section_address;
+  char **debuginfo_path;
+} callbacks_t;
+
+struct tn_sources_t {
+  tn_dynlib_t *library;
+  callbacks_t callbacks;
+  void *session;
+  void (*end)(void *session);
+  void *(*module)(void *session, uint64_t address);
+  void *(*line_at)(void *module, uint64_t address);
+  void *(*unit_of)(void *line);
+  void *(*next_unit)(void *module, void *unit, uint64_t *bias);
+  int (*lines)(void *unit, size_t *count);
+  void *(*line)(void *unit, size_t index);
+  const char *(*info)(void *line, uint64_t *address, int *number, int *column, uint64_t *time, uint64_t *size);
+  const char *(*folder)(void *line);
+  const char *(*name)(void *unit);
+};
+
+static bool find(tn_dynlib_t *library, const char *name, void *out_function) {
+  tenon_any_fn function = tn_dynlib_function(library, name);
+  memcpy(out_function, &function, sizeof function);
+  return function != NULL;
+}
+
+static bool begin(tn_sources_t *s) {
+  void *(*open)(const callbacks_t *);
+  int (*report)(void *, int), (*finish)(void *, void *, void *);
+  const struct {
+    const char *name;
+    void *function;
+  } names[] = {{"dwfl_begin", &open},
+               {"dwfl_linux_proc_report", &report},
+               {"dwfl_report_end", &finish},
+               {"dwfl_linux_proc_find_elf", &s->callbacks.find_elf},
+               {"dwfl_standard_find_debuginfo", &s->callbacks.find_debuginfo},
+               {"dwfl_end", &s->end},
+               {"dwfl_addrmodule", &s->module},
+               {"dwfl_module_getsrc", &s->line_at},
+               {"dwfl_linecu", &s->unit_of},
+               {"dwfl_module_nextcu", &s->next_unit},
+               {"dwfl_getsrclines", &s->lines},
+               {"dwfl_onesrcline", &s->line},
+               {"dwfl_lineinfo", &s->info},
+               {"dwfl_line_comp_dir", &s->folder},
+               {"dwarf_diename", &s->name}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!find(s->library, names[i].name, names[i].function)) return false;
+  s->session = open(&s->callbacks);
+  return s->session && report(s->session, (int)getpid()) == 0 && finish(s->session, NULL, NULL) == 0;
+}
+
+tn_sources_t *tn_sources_open(void) {
+  tn_sources_t *s = tn_allocate_zero(1, sizeof *s);
+  if (!s || tn_dynlib_open("libdw.so.1", &s->library) != TENON_OK || begin(s)) return s;
+  if (s->session) s->end(s->session);
+  s->session = NULL;
+  return s;
+}
+
+void tn_sources_close(tn_sources_t *s) {
+  if (!s) return;
+  if (s->session) s->end(s->session);
+  tn_dynlib_close(s->library);
+  tn_release_memory(s);
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t size = strlen(text), end_size = strlen(end);
+  return size >= end_size && strcmp(text + size - end_size, end) == 0;
+}
+
+/* The line of a unit at which the code at `address` begins.  C++ kernels are called through tenon_guard of op.h, into which
+ * they are inlined as a rule: of that it is the next line of the unit's own file. */
+enum { GUARD_BYTES = 512 };
+static void *line_in(const tn_sources_t *s, void *unit, uint64_t address, int *out_number) {
+  size_t count;
+  bool is_guard = false;
+  const char *own = s->name(unit);
+  if (!unit || s->lines(unit, &count) != 0) return NULL;
+  for (size_t i = 0; i < count; i++) { /* by address */
+    uint64_t at = 0;
+    void *line = s->line(unit, i);
+    const char *file = line ? s->info(line, &at, out_number, NULL, NULL, NULL) : NULL;
+    if (!file || at < address || *out_number <= 0) continue;
+    if (at > address + (is_guard ? GUARD_BYTES : 0)) return NULL;
+    if (!is_guard) is_guard = ends_with(file, "tenon/op.h");
+    if (!is_guard || (own && (ends_with(file, own) || ends_with(own, file)))) return line;
+  }
+  return NULL;
+}
+
+bool tn_source_add(tn_sources_t *s, tenon_any_fn function, tn_text_t *text) {
+  uint64_t address = 0, bias;
+  int number = 0;
+  if (!s || !s->session || !function) return false;
+  memcpy(&address, &function, sizeof function);
+  void *module = s->module(s->session, address), *unit, *near = module ? s->line_at(module, address) : NULL;
+  void *line = near ? line_in(s, s->unit_of(near), address, &number) : NULL;
+  for (unit = NULL; module && !near && !line;) { /* clang writes no list of units by address: each is looked at */
+    if (!(unit = s->next_unit(module, unit, &bias))) break;
+    line = line_in(s, unit, address, &number);
+  }
+  const char *file = line ? s->info(line, NULL, &number, NULL, NULL, NULL) : NULL;
+  const char *folder = file && *file != '/' ? s->folder(line) : NULL;
+  if (!file) return false;
+  tn_text_add(text, "%s%s%s:%d", folder ? folder : "", folder ? "/" : "", file, number);
+  return true;
+}
