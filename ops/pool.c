@@ -109,22 +109,6 @@ static const struct {
 
 /* ---- the sweep -------------------------------------------------------------------------------------------------- */
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
-
-/* The first tap of an axis whose place, `begin` for tap 0, is not below `least`; the number of taps if none is. */
-static int64_t first_tap(const window_t *w, int32_t axis, int64_t begin, int64_t least) {
-  int64_t tap = ceil_div(least - begin, w->dilation[axis]);
-  return tap < 0 ? 0 : tap < w->kernel[axis] ? tap : w->kernel[axis];
-}
-
-/* How many elements of the window at output position `o` of an axis count for an average. */
-static int64_t axis_count(const pool_t *pool, int32_t axis, int64_t o) {
-  const window_t *w = &pool->window;
-  int64_t begin = o * w->stride[axis] - w->before[axis];
-  int64_t end = w->in[axis] + (pool->include_pad ? w->after[axis] : 0);
-  return first_tap(w, axis, begin, end) - (pool->include_pad ? 0 : first_tap(w, axis, begin, 0));
-}
-
 /* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last axis of channel. */
 static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o, int64_t lanes) {
   const window_t *w = &pool->window;
@@ -146,13 +130,13 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
   for (int64_t l = 0; l < lanes; l++) counts[l] = 1;
   for (int32_t i = 0; i < rank; i++) { /* taps that are inside for some lane: a window may be far larger than x */
     int64_t begin = o[i] * w->stride[i] - w->before[i], reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
-    first[i] = first_tap(w, i, begin + reach, 0);
-    some[i] = first_tap(w, i, begin, w->in[i]) - first[i];
+    first[i] = pool_first_tap(w, i, begin + reach, 0);
+    some[i] = pool_first_tap(w, i, begin, w->in[i]) - first[i];
     taps *= some[i] > 0 ? some[i] : 0;
     out_at += o[i] * out->strides[2 + i];
     if (pool->done == average_done_F32 || pool->done == average_done_F64)
       for (int64_t l = 0, c = 0; l < lanes; l++) {
-        if (l == 0 || i >= fixed) c = axis_count(pool, i, i < fixed ? o[i] : o[i] + l);
+        if (l == 0 || i >= fixed) c = pool_count(w, pool->include_pad, i, i < fixed ? o[i] : o[i] + l);
         counts[l] *= (double)c;
       }
   }
@@ -164,8 +148,8 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
       int64_t place = o[i] * w->stride[i] - w->before[i] + (first[i] + rest % some[i]) * w->dilation[i];
       rest /= some[i];
       if (i >= fixed) { /* place + lane * stride is inside for lanes [lo, hi) */
-        int64_t end = ceil_div(w->in[i] - place, w->stride[i]);
-        lo = place < 0 ? ceil_div(-place, w->stride[i]) : 0;
+        int64_t end = pool_ceil_div(w->in[i] - place, w->stride[i]);
+        lo = place < 0 ? pool_ceil_div(-place, w->stride[i]) : 0;
         hi = end < hi ? end : hi;
       } else if (place < 0 || place >= w->in[i]) {
         hi = 0;
@@ -279,23 +263,26 @@ static tenon_status_t rank_check(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static tenon_status_t pool_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0];
+tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_dim_t *in, tenon_dim_t *out) {
   const tenon_value_t *kernel = &infer->attrs[POOL_KERNEL];
-  tenon_meta_t *out = infer->outputs[0];
   window_args_t args = window_args(infer->attrs + POOL_WINDOW, infer->attrs[POOL_CEIL].as.i != 0);
   tenon_dim_t window[SPATIAL_MAX];
-  TENON_TRY(rank_check(infer));
-  if (kernel->count != (uint32_t)(x->ndim - 2))
-    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes", kernel->count,
-                      (int)x->ndim - 2);
+  if (kernel->count != (uint32_t)rank)
+    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes", kernel->count, rank);
   for (uint32_t i = 0; i < kernel->count; i++) {
     if (kernel->as.ints[i] < 1 || kernel->as.ints[i] > INT32_MAX)
       return tenon_fail(infer, TENON_INVALID, "kernel[%u] is %" PRId64 "; expected 1 to %d", i, kernel->as.ints[i],
                         INT32_MAX);
     window[i] = tenon_extent(kernel->as.ints[i]);
   }
-  TENON_TRY(core_window_infer(infer, &args, x->ndim - 2, x->dims + 2, window, out->dims + 2));
+  return core_window_infer(infer, &args, rank, in, window, out);
+}
+
+static tenon_status_t pool_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  TENON_TRY(rank_check(infer));
+  TENON_TRY(core_pool_infer(infer, x->ndim - 2, x->dims + 2, out->dims + 2));
   if (core_is_channels_last(x)) core_channels_last(infer, out);
   return TENON_OK;
 }
@@ -320,7 +307,12 @@ static tenon_status_t lp_validate(tenon_node_t *node) { return p_validate(node, 
 static tenon_status_t global_lp_validate(tenon_node_t *node) { return p_validate(node, node->attrs[0].as.f); }
 
 /* clang-format off */
-#define POOL_ARGUMENTS "Tensor x, *, int[] kernel, " WINDOW_ARGUMENTS ", bool ceil_mode=False"
+/* The greatest element: its gradient is shared by those that are equal. */
+#define IS_MOST "core::cast_like(core::equal(x, out), x)"
+/* |x| to the power of p - 1, divided by that of the norm, with x's sign; 0 if all are 0. */
+#define SHARE_OF_NORM                                                                                                  \
+  "core::mul(core::sign(x), core::pow(core::div(core::abs(x), core::where(core::equal(out, 0.0), 1.0, out)), "          \
+  "core::sub(p, 1.0)))"
 #define GLOBAL(name, arguments, doc, types, kernel, ...)                                  \
   TENON_OP(name "(Tensor x" arguments ") -> Tensor",                                      \
     TENON_DOC(doc " over all positions of each channel of x [N, C, spatial...]."),        \
@@ -332,31 +324,36 @@ static tenon_status_t global_lp_validate(tenon_node_t *node) { return p_validate
     TENON_KERNEL("cpu strided", kernel))
 
 TENON_ITEMS(core_pool,
-  TENON_OP("max_pool(" POOL_ARGUMENTS ", int storage_order=0) -> (Tensor out, Tensor? indices)",
+  TENON_OP("max_pool(Tensor x, *, " POOL_ARGUMENTS ", int storage_order=0) -> (Tensor out, Tensor? indices)",
     TENON_DOC("The greatest element of each window, and its index in x as one row of numbers.\n"
               "storage_order 1 counts the spatial positions of a channel with the first axis innermost."),
     TENON_TYPES("x: number; out = x; indices = i64"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(max_pool_infer),
+    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", core_max_pool_run)),
-  TENON_OP("average_pool(" POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
+  TENON_OP("average_pool(Tensor x, *, " POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
     TENON_DOC("The mean of each window."),
     TENON_TYPES("x: float; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(pool_infer),
+    TENON_GRADIENT("x: core::average_pool_backward(grad, core::shape(x), " POOL_PASSED ", count_include_pad=count_include_pad)"),
     TENON_KERNEL("cpu strided", core_average_pool_run)),
-  TENON_OP("lp_pool(" POOL_ARGUMENTS ", float p=2.0) -> Tensor",
+  TENON_OP("lp_pool(Tensor x, *, " POOL_ARGUMENTS ", float p=2.0) -> Tensor",
     TENON_DOC("The p-norm of each window."),
     TENON_TYPES("x: float; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_VALIDATE(lp_validate),
     TENON_INFER(pool_infer),
+    TENON_GRADIENT("x: core::lp_pool_backward(grad, x, out, " POOL_PASSED ", p=p)"),
     TENON_KERNEL("cpu strided", lp_pool_run)),
-  GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run, ),
+  GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run,
+         TENON_GRADIENT("x: core::mul(" IS_MOST ", core::div(grad, core::sum_to(" IS_MOST ", core::shape(out))))"),),
   GLOBAL("global_average_pool", "", "The mean", "float", global_average_run,
          TENON_GRADIENT("x: core::expand(core::div(grad, core::size_ratio(x, out)), core::shape(x))"),),
-  GLOBAL("global_lp_pool", ", *, float p=2.0", "The p-norm", "float", global_lp_run, TENON_VALIDATE(global_lp_validate),))
+  GLOBAL("global_lp_pool", ", *, float p=2.0", "The p-norm", "float", global_lp_run,
+         TENON_VALIDATE(global_lp_validate), TENON_GRADIENT("x: core::mul(grad, " SHARE_OF_NORM ")"),))
 /* clang-format on */

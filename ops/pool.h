@@ -15,6 +15,26 @@ static inline void pool_window(const tenon_call_t *call, window_t *window) {
                   call->outputs[0]->shape + 2);
 }
 
+#define POOL_ARGUMENTS "int[] kernel, " WINDOW_ARGUMENTS ", bool ceil_mode=False"
+/* The same in a gradient text. */
+#define POOL_PASSED                                                                                                    \
+  "kernel=kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode"
+
+/* x [N, C, spatial...] and a kernel fit to the attributes; out: the extents of the result, none of them stated yet. */
+tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_dim_t *in, tenon_dim_t *out);
+
+static inline int64_t pool_ceil_div(int64_t a, int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
+/* The first tap of an axis whose place, `begin` for tap 0, is not below `least`; the number of taps if none is. */
+static inline int64_t pool_first_tap(const window_t *w, int32_t axis, int64_t begin, int64_t least) {
+  int64_t tap = pool_ceil_div(least - begin, w->dilation[axis]);
+  return tap < 0 ? 0 : tap < w->kernel[axis] ? tap : w->kernel[axis];
+}
+/* How many elements of the window at output position `o` of an axis count for an average. */
+static inline int64_t pool_count(const window_t *w, int include_pad, int32_t axis, int64_t o) {
+  int64_t begin = o * w->stride[axis] - w->before[axis], end = w->in[axis] + (include_pad ? w->after[axis] : 0);
+  return pool_first_tap(w, axis, begin, end) - (include_pad ? 0 : pool_first_tap(w, axis, begin, 0));
+}
+
 tenon_status_t core_max_pool_run(tenon_call_t *call);
 tenon_status_t core_average_pool_run(tenon_call_t *call);
 

@@ -149,9 +149,10 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static tenon_status_t unpool_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *indices = call->inputs[1];
-  tenon_tensor_t *out = call->outputs[0];
+/* Between `small`, of the indices' shape, and `large`, whose other elements are 0. */
+static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large, int back) {
+  const tenon_tensor_t *x = small, *indices = call->inputs[1];
+  tenon_tensor_t *out = large;
   int64_t shape[TENON_RANK_MAX], all = 1, n = tenon_count(x);
   TENON_TRY(unpooled(call->host, call, call->attrs, x->ndim, x->shape, shape));
   for (int32_t i = 0; i < x->ndim; i++) {
@@ -159,7 +160,7 @@ static tenon_status_t unpool_run(tenon_call_t *call) {
       return tenon_fail(call, TENON_INVALID, "axis %d would have extent %" PRId64, i, shape[i]);
     all *= shape[i];
   }
-  memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
+  memset(call->outputs[0]->data, 0, (size_t)(tenon_count(call->outputs[0]) * element_size(out)));
   for (int64_t i = 0; i < n; i++) {
     int64_t rest = tensor_int(indices, i), to = 0;
     if (rest < 0 || rest >= all)
@@ -169,9 +170,22 @@ static tenon_status_t unpool_run(tenon_call_t *call) {
       to = at < out->shape[axis] ? to + at * out->strides[axis] : -1;
       rest /= shape[axis];
     }
-    if (to >= 0) TENON_TRY(core_move_run(call, out, to, x, i, 1));
+    if (to >= 0)
+      TENON_TRY(back ? core_move_run(call, small, i, large, to, 1) : core_move_run(call, large, to, small, i, 1));
   }
   return TENON_OK;
+}
+
+static tenon_status_t unpool_run(tenon_call_t *call) { return unpool(call, call->inputs[0], call->outputs[0], 0); }
+static tenon_status_t unpool_backward_run(tenon_call_t *call) {
+  return unpool(call, call->outputs[0], call->inputs[0], 1);
+}
+
+static tenon_status_t unpool_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0], *indices = infer->inputs[1];
+  if (dy->ndim != indices->ndim)
+    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, dy %d", indices->ndim, dy->ndim);
+  return out_like(infer->outputs[0], indices);
 }
 
 /* clang-format off */
@@ -186,5 +200,12 @@ TENON_ITEMS(core_unfold,
            "int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),
     TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"), TENON_WHERE("output_shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_infer), TENON_KERNEL("cpu", unpool_run))
+    TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_infer),
+    TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, pads=pads)"),
+    TENON_KERNEL("cpu", unpool_run)),
+  TENON_OP("max_unpool_backward(Tensor dy, Tensor indices, *, int[] kernel, int[] strides=[], int[] pads=[]) -> Tensor",
+    TENON_DOC("The gradient of max_unpool: what lies where the maxima were put."),
+    TENON_TYPES("dy: float; indices: i64; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_backward_infer),
+    TENON_GRADIENT("dy: core::max_unpool(grad, indices, core::shape(dy), kernel=kernel, strides=strides, pads=pads)"),
+    TENON_KERNEL("cpu", unpool_backward_run))
 )

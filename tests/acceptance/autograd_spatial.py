@@ -1,6 +1,9 @@
 """Cases for autograd_test.py: operators over the spatial axes of [N, C, spatial...].
 
 Kinks left out: the greatest of equals."""
+import itertools
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -67,5 +70,63 @@ def add_convolutions(several, away):
     several("conv_transpose", conv_transpose([2], [1, 0], [1], 1, [0]), [(tensors((1, 2, 3), (2, 2, 3), (2,)), [0, 1, 2])], strides=[2], output_shape=[6])
 
 
+def windows(x, kernel, strides, pads, dilations, outside, ceil=False):
+    """The taps of each window, [taps, N, C, out...], with `outside` for what lies outside of x."""
+    rank, more, outs = len(kernel), [], []
+    for i in range(rank):
+        room = x.shape[2 + i] + pads[i] + pads[i + rank] - dilations[i] * (kernel[i] - 1) - 1
+        out = (-(-room // strides[i]) if ceil else room // strides[i]) + 1
+        if ceil:
+            out = min(out, -(-(x.shape[2 + i] + pads[i]) // strides[i]))
+        outs.append(out)
+        more.append(max(0, (out - 1) * strides[i] - room))
+    x = padded(padded(x, pads, outside), [0] * rank + more, outside)
+    taps = []
+    for tap in itertools.product(*map(range, kernel)):
+        part = x
+        for i in range(rank):
+            at = tap[i] * dilations[i] + torch.arange(outs[i]) * strides[i]
+            part = part.index_select(2 + i, at)
+        taps.append(part)
+    return torch.stack(taps)
+
+
+def add_pools(several, away):
+    def case(name, function, shape, **attrs):
+        several(name, function, [([away(shape, -2, 2, (0,))], [0])], **attrs)
+
+    for shape, kernel, strides, pads, dilations, ceil in (
+            ((2, 3, 9), [3], [1], [0, 0], [1], False), ((2, 3, 8, 7), [2, 3], [2, 1], [1, 0, 0, 2], [1, 2], True),
+            ((1, 2, 5, 6, 4), [2, 2, 2], [2, 1, 2], [0, 1, 0, 1, 0, 1], [1, 1, 1], False), ((0, 3, 5, 5), [3, 3], [2, 2], [1, 1, 1, 1], [1, 1], False),
+            ((2, 3, 6, 5), [3, 3], [2, 2], [1, 1, 1, 1], [1, 1], True)):
+        window = dict(kernel=kernel, strides=strides, pads=pads, dilations=dilations)
+
+        def taps(x, outside=0.0, window=window, ceil=ceil):
+            return windows(x, outside=outside, ceil=ceil, **window)
+
+        for order in (0, 1):
+            case("max_pool", lambda x, t=taps: t(x, -math.inf).amax(0), shape, ceil_mode=ceil, storage_order=order, **window)
+        case("average_pool", lambda x, t=taps: t(x).sum(0) / t(torch.ones_like(x)).sum(0), shape, ceil_mode=ceil, **window)
+        for p in (1.0, 2.0, 3.0):
+            case("lp_pool", lambda x, t=taps, p=p: t(x.abs() ** p).sum(0) ** (1 / p), shape, ceil_mode=ceil, p=p, **window)
+    case("max_pool", lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 8, 7), kernel=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    case("max_pool", lambda x: F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-9), 2, 2), (1, 2, 5, 3), kernel=[2, 2], strides=[2, 2], auto_pad="same_upper")
+    case("average_pool", lambda x: F.avg_pool2d(x, 3, 2, 1, True, True), (2, 3, 8, 7), kernel=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=True, count_include_pad=True)
+    case("average_pool", lambda x: F.avg_pool3d(x, 2, 1, 1, False, True), (1, 3, 4, 3, 5), kernel=[2, 2, 2], pads=[1] * 6, count_include_pad=True)
+    for shape in ((2, 3, 9), (2, 3, 4, 5), (0, 3, 5, 5), (1, 2, 3, 2, 4)):
+        axes = tuple(range(2, len(shape)))
+        case("global_max_pool", lambda x, a=axes: x.amax(a, True), shape)
+        for p in (1.0, 2.0, 3.0):
+            case("global_lp_pool", lambda x, a=axes, p=p: (x.abs() ** p).sum(a, True) ** (1 / p), shape, p=p)
+    for shape, kernel in (((2, 3, 8), 2), ((1, 2, 6, 4), 2), ((0, 3, 4), 2)):
+        rank = len(shape) - 2
+        x, indices = [F.max_pool1d, F.max_pool2d][rank - 1](torch.from_numpy(away(shape, -2, 2)), kernel, return_indices=True)
+        planes = torch.arange(math.prod(shape[:2])).reshape(*shape[:2], *[1] * rank) * math.prod(shape[2:])
+        several("max_unpool", lambda x, i, k=kernel, p=planes, r=rank: [F.max_unpool1d, F.max_unpool2d][r - 1](x.contiguous(), (i - p).contiguous(), k),
+                [([x.numpy(), (indices + planes).numpy()], [0])], kernel=[kernel] * rank, strides=[kernel] * rank)
+        several("max_pool_gather", lambda x, i, p=planes: x.flatten(2).gather(2, (i - p).flatten(2)).reshape(i.shape), [([away(shape, -2, 2), (indices + planes).numpy()], [0])])
+
+
 def add(several, away, ints):
     add_convolutions(several, away)
+    add_pools(several, away)
