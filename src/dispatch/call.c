@@ -40,14 +40,25 @@ static tenon_status_t run_gated(tenon_call_t *call) {
   }
 }
 
+static tenon_status_t run_inferred(tenon_call_t *call);
+
+/* Has the call come past the layers?  Composites that stand for gradients are past them too: layers see their parts. */
+static bool is_past_layers(const tenon_call_t *call) {
+  const tn_frame_t *frame = tn_frame_of_const(call);
+  uint64_t keys = frame->keys & tn_op_mask(call->op);
+  return !(keys >> (TN_BIT_DETAIL + 1)) || frame->slot->rule == TN_RULE_COMPOSITE ||
+         frame->slot->rule == TN_RULE_EXPLICIT;
+}
+
 tenon_status_t tn_slot_run(tenon_call_t *call) {
-  const tn_slot_t *slot = tn_frame_of(call)->slot;
-  return __builtin_expect(slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
+  const tn_frame_t *frame = tn_frame_of(call);
+  if (__builtin_expect(frame->infers, 0) && is_past_layers(call)) return run_inferred(call);
+  return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-         tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
+         tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
   uint64_t keys = TN_KEY_CPU | thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < op->input_count; i++)
@@ -65,7 +76,8 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   frame->call.inputs = inputs, frame->call.outputs = outputs;
   frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
   frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
-  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->layer = NULL, frame->temporaries = NULL;
+  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->temporaries = NULL, frame->infers = infers;
+  if (infers) return tn_slot_run(&frame->call);
   return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
 }
 
@@ -78,7 +90,7 @@ static void count_writes(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                            const tenon_random_t *random) {
-  tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random);
+  tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random, false);
   tn_frame_close(frame);
   if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   return status;
@@ -88,14 +100,13 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_slot_t *slot_before = frame->slot;
   const tn_kernel_t *kernel = frame->kernel;
-  const tenon_layer_t *layer = frame->layer;
   uint64_t keys_before = frame->keys;
   void *context = call->context, *state = call->state, *workspace = call->workspace;
   const tn_slot_t *slot = tn_table_slot(call->op, keys & tn_op_mask(call->op));
-  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, frame->layer = NULL, call->context = slot->context;
+  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = slot->context;
   tenon_status_t status =
       tn_trace_is_on() ? tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);
-  frame->slot = slot_before, frame->keys = keys_before, frame->kernel = kernel, frame->layer = layer;
+  frame->slot = slot_before, frame->keys = keys_before, frame->kernel = kernel;
   call->context = context, call->state = state, call->workspace = workspace;
   return status;
 }
@@ -130,7 +141,7 @@ static int64_t draws_of(const tenon_op_t *op, int64_t stated, tenon_tensor_t *co
 static tenon_status_t run_writing(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
   tn_frame_t frame;
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, random, false);
   tn_frame_close(&frame);
   if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   return status;
@@ -161,7 +172,7 @@ static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t
   if (__builtin_expect((op->traits & (TENON_RANDOM | TN_WRITES)) != 0, 0))
     return run_special(op, attrs, inputs, outputs, state);
   tn_frame_t frame;
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, NULL);
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
   tn_frame_close(&frame);
   return status;
 }
@@ -251,7 +262,7 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
                         tn_shape_print(given->ndim, given->shape, found, sizeof found));
 }
 
-/* A result that is a slot of a composite gets the memory that infer says; without a bound run makes it. */
+/* A result that is a slot gets the memory that infer says; without a bound run makes it. */
 static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
   for (uint32_t i = 0; meta->items && i < meta->count; i++)
@@ -259,7 +270,7 @@ static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_me
   if (!(result->keys & TN_TENSOR_UNSET)) return TENON_OK;
   tenon_tensor_t *made;
   TN_TRY(tn_result_create(inference, meta, inputs, &made));
-  tenon_status_t status = made->keys & TN_TENSOR_UNSET ? TENON_OK : tn_slot_take(result, made);
+  tenon_status_t status = tn_slot_become(result, made);
   tenon_tensor_release(made);
   return status;
 }
@@ -272,76 +283,180 @@ static int32_t written_input(const tenon_op_t *op, uint32_t o) {
   return -1;
 }
 
+/* Infers a call, checks the results that are there and makes the others.  `wanted`, 0: all. */
+static tenon_status_t make_results(tn_inference_t *inference, const tenon_op_t *op, const tenon_value_t *attrs,
+                                   void *state, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                   uint64_t wanted, uint64_t *out_made) {
+  tenon_meta_t **in, **out;
+  inference->extents = NULL, inference->device = NULL;
+  TN_TRY(tn_metas_of_inputs(op, inputs, &in));
+  TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
+  TN_TRY(tn_infer(inference, op, attrs, state, in, out));
+  tenon_device_t device = tn_device_of(op, attrs, inputs);
+  tenon_status_t status = TENON_OK;
+  if (device.type != 1) inference->device = &device;
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    if (!out[o]) continue;
+    int32_t same = written_input(op, o);
+    if (!outputs[o]) {
+      status = tn_result_create(inference, out[o], inputs, &outputs[o]);
+      if (status == TENON_OK) *out_made |= (uint64_t)1 << o;
+      continue;
+    }
+    status = check_output(op, inference, out[o], outputs[o], o);
+    if (status == TENON_OK && same >= 0 && inputs[same] && outputs[o]->data != inputs[same]->data)
+      status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
+                       op->schema.outputs[o].name, op->schema.inputs[same].name);
+    if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);
+  }
+  inference->device = NULL;
+  if (status == TENON_OK && inference->infer.workspace.value > 0)
+    __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
+  return status;
+}
+
 /* Views are of row-major inputs unless the operator says otherwise: others are views of a dense copy. */
-static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                                    bool may_create);
+static bool needs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, uint32_t i) {
+  return inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED);
+}
+
+static bool any_needs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (needs_dense(op, inputs, i)) return true;
+  return false;
+}
+
+/* The inputs, dense copies with the same history where that is needed; all to be released. */
+static tenon_status_t make_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t ***out_inputs) {
+  tenon_tensor_t **dense = tn_scratch((op->input_count + 1) * sizeof *dense);
+  if (!dense) return tn_no_memory("a call", op->input_count * sizeof *dense);
+  tenon_status_t status = TENON_OK;
+  uint32_t made = 0;
+  for (; made < op->input_count && status == TENON_OK; made++) {
+    dense[made] = NULL;
+    if (!needs_dense(op, inputs, made)) {
+      tenon_tensor_retain(dense[made] = inputs[made]);
+      continue;
+    }
+    status = tenon_tensor_copy_to(inputs[made], inputs[made]->device, &dense[made]);
+    if (status == TENON_OK && inputs[made]->keys & TN_KEY(TN_BIT_AUTOGRAD) && tn_autograd.share)
+      status = tn_autograd.share(inputs[made], dense[made]);
+  }
+  for (uint32_t i = 0; i < made && status != TENON_OK; i++) tenon_tensor_release(dense[i]);
+  *out_inputs = dense;
+  return status;
+}
+
+/* ---- layers ----------------------------------------------------------------------------------------------------- */
+
+/* Is there a layer, other than that of gradients, that may change what the call is about?  Then results are slots until
+ * it has passed the call on.  Lists are made before, since they would be slots of nobody knows how many tensors. */
+static bool meets_layers(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  const tn_thread_calls_t *calls = &tn_thread()->calls;
+  uint64_t keys = calls->include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED) | TN_KEY_CPU;
+  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
+  keys &= ~calls->exclude & tn_op_mask(op);
+  if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
+  const tn_slot_t *slot = tn_table_slot(op, keys);
+  if (slot->rule == TN_RULE_COMPOSITE || slot->rule == TN_RULE_EXPLICIT) return false; /* its parts meet them */
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
+  return true;
+}
+
+/* The call as the layers left it. */
+static tenon_status_t run_inferred(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_frame_t *frame = tn_frame_of(call);
+  tn_inference_t inference;
+  tenon_random_t own;
+  tenon_tensor_t *const *inputs = call->inputs;
+  tenon_tensor_t **outputs = (tenon_tensor_t **)(uintptr_t)call->outputs, **dense = NULL;
+  const tenon_random_t *random = call->random;
+  void *state = call->state;
+  uint64_t wanted = (uint64_t)1 << 63, made = 0;
+  bool all_slots = true;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!outputs[o]) continue;
+    wanted |= (uint64_t)1 << o;
+    all_slots = all_slots && outputs[o]->keys & TN_TENSOR_UNSET;
+  }
+  tenon_status_t status = op->is_view && any_needs_dense(op, inputs) ? make_dense(op, inputs, &dense) : TENON_OK;
+  if (status != TENON_OK) dense = NULL;
+  if (dense) call->inputs = dense;
+  if (status == TENON_OK && op->create && !state) status = tn_state_get(op, call->attrs, &call->state);
+  if (status == TENON_OK)
+    status = make_results(&inference, op, call->attrs, call->state, call->inputs, outputs, wanted, &made);
+  if (status == TENON_OK && op->traits & TENON_RANDOM && !random) {
+    own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
+    call->random = &own;
+  }
+  frame->infers = false;
+  if (status == TENON_OK && !(all_slots && frame->slot->rule == TN_RULE_VIEW)) status = tn_slot_run(call);
+  frame->infers = true;
+  call->inputs = inputs, call->random = random, call->state = state;
+  for (uint32_t i = 0; dense && i < op->input_count; i++) tenon_tensor_release(dense[i]);
+  tn_scratch_reset(mark);
+  return status;
+}
+
+/* ---- inferred calls --------------------------------------------------------------------------------------------- */
 
 static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                                     tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
                                     bool may_create, const tenon_random_t *random) {
   tn_inference_t inference;
-  inference.extents = NULL, inference.device = NULL;
-  tenon_device_t device;
-  tenon_meta_t **in, **out;
+  tn_frame_t frame;
+  tenon_random_t own;
   uint64_t made = 0, written = 0, given = 0;
+  bool has_slots = meets_layers(op, inputs);
+  tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o]) wanted |= wanted || !may_create ? (uint64_t)1 << o : 0; /* wanted 0: all */
+    if (outputs[o]) given |= (uint64_t)1 << o;
     else if (!may_create && !op->schema.outputs[o].is_optional)
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name, op->schema.outputs[o].name);
+  if (wanted || !may_create) wanted |= given; /* 0: all */
   if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
-  for (uint32_t i = 0; i < op->input_count && op->is_view; i++)
-    if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED))
-      return view_of_dense(op, attrs, state, inputs, outputs, wanted, may_create);
-  TN_TRY(tn_metas_of_inputs(op, inputs, &in));
-  TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
-  TN_TRY(tn_infer(&inference, op, attrs, state, in, out));
-  device = tn_device_of(op, attrs, inputs);
-  if (device.type != 1) inference.device = &device;
-  tenon_status_t status = TENON_OK;
-  bool is_view_only = op->is_view; /* nothing runs, unless some layer has to see it */
-  for (uint32_t i = 0; i < op->input_count && is_view_only; i++)
-    if (inputs[i] && inputs[i]->keys & TN_KEY(TN_BIT_AUTOGRAD)) is_view_only = false;
+  if (op->is_view && !has_slots && any_needs_dense(op, inputs)) {
+    tenon_tensor_t **dense;
+    TN_TRY(make_dense(op, inputs, &dense));
+    status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
+    for (uint32_t i = 0; i < op->input_count; i++) tenon_tensor_release(dense[i]);
+    return status;
+  }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    if (!out[o]) continue;
     int32_t same = written_input(op, o);
-    if (outputs[o]) {
-      status = check_output(op, &inference, out[o], outputs[o], o);
-      if (status == TENON_OK && same >= 0 && inputs[same] && outputs[o]->data != inputs[same]->data)
-        status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
-                         op->schema.outputs[o].name, op->schema.inputs[same].name);
-      if (status == TENON_OK) status = fill_slots(&inference, out[o], inputs, outputs[o]);
-      if (status == TENON_OK) given |= (uint64_t)1 << o;
-      is_view_only = false;
-    } else if (same >= 0 && inputs[same]) {
+    if (outputs[o] || (wanted && op->schema.outputs[o].is_optional && !(wanted >> o & 1))) continue;
+    if (same >= 0 && inputs[same]) {
       outputs[o] = inputs[same];
       written |= (uint64_t)1 << o;
-    } else {
-      status = tn_result_create(&inference, out[o], inputs, &outputs[o]);
+    } else if (has_slots) {
+      status = tn_tensor_unset((tenon_dtype_t){0, 0, 0}, TENON_RANK_MAX, &outputs[o]);
       if (status == TENON_OK) made |= (uint64_t)1 << o;
     }
   }
+  if (status == TENON_OK && !has_slots)
+    status = make_results(&inference, op, attrs, state, inputs, outputs, wanted, &made);
+  bool is_view_only = op->is_view && !has_slots && !given; /* nothing runs, unless some layer has to see it */
+  for (uint32_t i = 0; i < op->input_count && is_view_only; i++)
+    if (inputs[i] && inputs[i]->keys & TN_KEY(TN_BIT_AUTOGRAD)) is_view_only = false;
   if (status == TENON_OK && !is_view_only) {
-    tn_frame_t frame;
-    tenon_random_t own;
-    if (op->traits & TENON_RANDOM && !random) {
+    if (op->traits & TENON_RANDOM && !random && !has_slots) {
       own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
       random = &own;
     }
     for (uint32_t o = 0; given && o < op->output_count; o++) /* before: what is saved of them is the new contents */
       if (given >> o & 1) tn_tensor_written(outputs[o]);
-    if (inference.infer.workspace.value > 0)
-      __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
-    status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
+    status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
     tn_frame_close(&frame);
     if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
-      status =
-          tn_fail(TENON_INTERNAL, "%s: run did not state the shape of result %s", op->name, op->schema.outputs[o].name);
-  for (uint32_t o = 0; o < op->output_count;
-       o++) { /* a written input is the result, or a copy where it cannot be kept */
+      status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
+                       has_slots ? "a layer or run" : "run", op->schema.outputs[o].name);
+  for (uint32_t o = 0; o < op->output_count; o++) { /* a written input, or a copy where it cannot be kept */
     if (!(written >> o & 1)) continue;
     tenon_tensor_t *input = outputs[o];
     outputs[o] = NULL;
@@ -355,34 +470,14 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   return status;
 }
 
-static tenon_status_t view_of_dense(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                                    bool may_create) {
-  tenon_tensor_t **dense = tn_scratch((op->input_count + 1) * sizeof *dense);
-  if (!dense) return tn_no_memory("a call", op->input_count * sizeof *dense);
-  tenon_status_t status = TENON_OK;
-  uint32_t made = 0;
-  for (; made < op->input_count && status == TENON_OK; made++) {
-    bool strided =
-        inputs[made] && inputs[made]->keys & TN_KEY_STRIDED && !(op->where && op->where[made] & TN_INPUT_STRIDED);
-    dense[made] = inputs[made];
-    if (strided) status = tenon_tensor_copy_to(inputs[made], inputs[made]->device, &dense[made]);
-    else tenon_tensor_retain(dense[made]);
-    if (strided && status == TENON_OK && inputs[made]->keys & TN_KEY(TN_BIT_AUTOGRAD) && tn_autograd.share) {
-      status = tn_autograd.share(inputs[made], dense[made]);
-      if (status != TENON_OK) tenon_tensor_release(dense[made]);
-    }
-  }
-  if (status == TENON_OK) status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
-  else made--;
-  for (uint32_t i = 0; i < made; i++) tenon_tensor_release(dense[i]);
-  return status;
-}
-
 /* ---- plain calls ------------------------------------------------------------------------------------------------ */
 
 /* Operators whose results follow from types and shapes of single tensors: tn_match does for them what metas and
  * tn_infer do, unless something is to be refused. */
+static inline uint64_t included(void) {
+  return tn_thread()->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+}
+
 static inline bool is_plain(const tenon_op_t *op, const void *state) {
   const tn_matcher_t *matcher = op->shapes.matcher;
   return matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer &&
@@ -397,10 +492,10 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   tn_match_t match;
   const tn_matcher_t *matcher = op->shapes.matcher;
   if (!is_plain(op, state) || !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match)) return false;
-  uint64_t keys = 0;
+  uint64_t keys = included();
   for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
   if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
-    return false; /* results may keep its layout, or belong on its device */
+    return false; /* results may keep its layout, or belong on its device; layers get slots */
   for (uint32_t o = 0; o < op->output_count; o++) {
     bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
     if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
@@ -419,7 +514,7 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   }
   if (status == TENON_OK && fits) {
     tn_frame_t frame;
-    status = dispatch(op, &frame, attrs, inputs, outputs, state, random);
+    status = dispatch(op, &frame, attrs, inputs, outputs, state, random, false);
     tn_frame_close(&frame);
     if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   }
@@ -468,7 +563,7 @@ tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, t
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs) {
   tn_match_t match;
-  if ((attrs || !op->schema.needs_attrs) && is_plain(op, NULL) &&
+  if ((attrs || !op->schema.needs_attrs) && is_plain(op, NULL) && !included() &&
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
       if (outputs[o]) tn_tensor_written(outputs[o]);

@@ -14,6 +14,8 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor);
 /* A slot (a result that is UNSET) becomes that tensor: shares its memory where that can be kept alive, else copies. */
 tenon_status_t tn_slot_take(tenon_tensor_t *slot, tenon_tensor_t *tensor);
+/* The same of a fresh tensor, which is not used any more; UNSET: the slot only learns its dtype. */
+tenon_status_t tn_slot_become(tenon_tensor_t *slot, tenon_tensor_t *fresh);
 /* call, with the caller's state (NULL: the operator's own by attribute values).  Outputs that are NULL and wanted are made. */
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random);

@@ -19,9 +19,10 @@ typedef struct tn_frame_t {
   const tn_kernel_t *kernel;  /* NULL until something chose it */
   const tn_slot_t *slot;      /* that runs now */
   uint64_t keys;              /* its key is the highest; those below are for whoever passes the call on */
-  const tenon_layer_t *layer; /* of a user, that runs now: the next one of its anchor stands behind it; NULL: none */
-  struct tn_mode_t *mode;     /* that runs now */
+  const tenon_layer_t *layer; /* while one of a user runs: that one.  The next one of its anchor stands behind it */
+  struct tn_mode_t *mode;     /* while one runs: that one */
   tn_temporary_t *temporaries;
+  bool infers; /* results are checked, and those that are slots made, when the call has come past the layers */
 } tn_frame_t;
 
 extern const tenon_host_t tn_host; /* the services: services.c */

@@ -25,6 +25,8 @@ enum {
   TN_KEY_COUNT = 64
 };
 #define TN_KEY(bit) ((uint64_t)1 << (bit))
+/* Layers that may change what a call is about: the trace only looks. */
+#define TN_KEY_LAYERS (TN_KEY(TN_BIT_TRACE) - TN_KEY(TN_BIT_BELOW_VIEW))
 #define TN_KEY_BACKEND_MASK (TN_KEY(TN_BIT_OTHERS + 1) - 1)
 
 static inline int tn_key_highest(uint64_t keys) { return 63 - __builtin_clzll(keys); }

@@ -179,28 +179,37 @@ static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
   return tn_autograd.share && from->keys & TN_KEY(TN_BIT_AUTOGRAD) ? tn_autograd.share(from, to) : TENON_OK;
 }
 
-tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
+tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   tn_tensor_t *slot = (tn_tensor_t *)t;
-  if (t->dtype.bits && !tn_dtype_same(t->dtype, tensor->dtype))
-    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype), tn_dtype_name(tensor->dtype));
-  if (tensor->ndim > slot->room_ndim)
-    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim, (int)tensor->ndim);
-  tenon_tensor_t *own = tensor;
-  bool shares =
-      tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
-  if (shares) tenon_tensor_retain(own);
-  else TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own)); /* nobody knows how long that memory lives */
+  if (t->dtype.bits && !tn_dtype_same(t->dtype, own->dtype))
+    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype), tn_dtype_name(own->dtype));
+  t->dtype = own->dtype;
+  if (own->keys & TN_TENSOR_UNSET) return TENON_OK;
+  if (own->ndim > slot->room_ndim)
+    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim, (int)own->ndim);
   tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
-  t->data = own->data, t->dtype = own->dtype, t->ndim = own->ndim, t->detail = tensor->detail;
+  t->data = own->data, t->ndim = own->ndim, t->detail = own->detail;
   memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
   memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
   t->keys &= ~TN_TENSOR_UNSET;
   tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
+  return TENON_OK;
+}
+
+tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
+  tenon_tensor_t *own = tensor;
+  bool shares =
+      tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
+  if (shares) tenon_tensor_retain(own);
+  else TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own)); /* nobody knows how long that memory lives */
+  tenon_status_t status = tn_slot_become(t, own);
+  t->detail = tensor->detail;
+  tn_tensor_mark(t);
   tenon_tensor_release(own);
-  return copy_history(tensor, t);
+  return status == TENON_OK ? copy_history(tensor, t) : status;
 }
 
 static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
