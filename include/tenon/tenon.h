@@ -341,6 +341,11 @@ TENON_API tenon_status_t tenon_thread_keys(char **out_included, char **out_exclu
 /* Keys that calls of this thread have, or have not, whatever their arguments; exclusion beats inclusion. */
 TENON_API tenon_status_t tenon_key_include(const char *key, int32_t is_on);
 TENON_API tenon_status_t tenon_key_exclude(const char *key, int32_t is_on);
+/* Calls of this thread on a backend choose their precision (docs/dispatch.md).  Operators with "autocast lower" in the text of
+ * a kernel run in `dtype`, f16 or bf16; those with "autocast f32" in that; of others, inputs that must have one dtype get the
+ * widest of theirs.  f64, integers and calls whose results are given are left alone.  No bits: off. */
+TENON_API tenon_status_t tenon_autocast_set(const char *backend, tenon_dtype_t dtype);
+TENON_API tenon_dtype_t tenon_autocast_get(const char *backend); /* no bits: off */
 /* A line for each operator that kernels wait for, and why; the caller frees it. */
 TENON_API tenon_status_t tenon_dangling(char **out_text);
 /* Prints calls on stderr, nested: the operator, its keys, the kernel and why it, each step further down.  "dispatch", "args"

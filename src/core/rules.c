@@ -198,6 +198,7 @@ static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},
                                       {"quantised", TN_KERNEL_QUANTISED},
                                       {"capturable", TN_KERNEL_CAPTURABLE},
                                       {"fallthrough", TN_KERNEL_FALLTHROUGH},
+                                      {"lower", TN_KERNEL_LOWER},
                                       {NULL, 0}};
 static const word_t places[] = {{"composite", TN_AT_COMPOSITE},
                                 {"composite_explicit", TN_AT_EXPLICIT},

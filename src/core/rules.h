@@ -31,7 +31,8 @@ enum {
   TN_KERNEL_ACCUMULATES = 4,
   TN_KERNEL_QUANTISED = 8,
   TN_KERNEL_CAPTURABLE = 16,
-  TN_KERNEL_FALLTHROUGH = 32 /* no function: the key is passed by */
+  TN_KERNEL_FALLTHROUGH = 32, /* no function: the key is passed by */
+  TN_KERNEL_LOWER = 64        /* autocast, no function: in the precision that the thread chose */
 };
 /* What a kernel is for: a backend, or a layer's place. */
 enum { TN_AT_BACKEND, TN_AT_EXPLICIT, TN_AT_COMPOSITE, TN_AT_AUTOGRAD, TN_AT_AUTOCAST, TN_AT_VIEW, TN_AT_FUNCTIONAL };

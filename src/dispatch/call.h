@@ -65,6 +65,9 @@ tenon_status_t tn_layer_others(tenon_call_t *call);
 tenon_status_t tn_layer_autograd_others(tenon_call_t *call);
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
 tenon_status_t tn_layer_layout(tenon_call_t *call);
+tenon_status_t tn_layer_autocast(tenon_call_t *call); /* autocast.c */
+tenon_status_t tn_layer_autocast_listed(tenon_call_t *call);
+void tn_autocast_clear(void); /* at shutdown */
 tenon_status_t tn_layer_prologue(tenon_call_t *call);
 tenon_status_t tn_layer_view(tenon_call_t *call);
 /* The slot that the frame's keys lead to now. */

@@ -137,11 +137,27 @@ static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kern
   return false;
 }
 
+/* A place in one of autocast's lists, which needs no function. */
+static bool is_cast(const tn_kernel_t *kernel) {
+  const tn_kernel_words_t *w = &kernel->words;
+  return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
+}
+
 /* Words that only mean something where kernels are chosen among: layers and composites are not. */
 static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel, const char *text) {
   const tn_kernel_words_t *w = &kernel->words;
   bool chooses = w->isa || w->dtypes != ~(uint64_t)0, passes = w->flags & TN_KERNEL_FALLTHROUGH;
-  if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
+  if (is_cast(kernel)) {
+    uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
+    bool is_one = w->dtypes == ~(uint64_t)0 || (!(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats));
+    bool says_one = !(w->flags & TN_KERNEL_LOWER) || w->dtypes == ~(uint64_t)0;
+    if (is_one && says_one && !w->isa && !passes && !w->device && !(w->flags & ~(uint32_t)TN_KERNEL_LOWER)) return true;
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': expected 'autocast lower', or autocast and one of f16, bf16, f32", op->name,
+                         text);
+  } else if (w->flags & TN_KERNEL_LOWER)
+    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': lower is a word of 'autocast'", op->name, text);
+  else if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
     tn_definition_offend(b, TENON_INVALID,
                          "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
                          op->name, text);
@@ -205,7 +221,8 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
              item->text ? (const char *)item->text : "");
   }
   kernel->text = kept(b, arena, text);
-  bool passes = kernel->words.flags & TN_KERNEL_FALLTHROUGH;
+  if (is_cast(kernel) && !item->function) kernel->run = tn_layer_autocast_listed;
+  bool passes = kernel->words.flags & TN_KERNEL_FALLTHROUGH || is_cast(kernel);
   if (good && !item->function != passes) {
     tn_definition_offend(b, TENON_INVALID,
                          passes ? "%s: %s '%s' passes calls by and has no function of its own"

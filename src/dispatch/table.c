@@ -24,6 +24,7 @@ static const tn_slot_t use_row; /* stands in lists for: the row, whatever other 
 static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
 static const tn_slot_t mode = {.run = tn_layer_mode, .rule = TN_RULE_LAYER};
 static const tn_slot_t trace = {.run = tn_layer_trace, .rule = TN_RULE_LAYER};
+static const tn_slot_t autocast = {.run = tn_layer_autocast, .rule = TN_RULE_LAYER};
 static const tn_slot_t view = {.run = tn_layer_view, .rule = TN_RULE_VIEW};
 static const tn_slot_t gradient = {.run = tn_layer_gradient, .rule = TN_RULE_GRADIENT};
 static const tn_slot_t no_gradient = {.run = tn_layer_gradient, .rule = TN_RULE_FALLTHROUGH}; /* says so in backward */
@@ -42,6 +43,7 @@ static const tn_slot_t *row_at_start(int bit) {
   case TN_BIT_MODE: return &mode;
   case TN_BIT_TRACE: return &trace;
   case TN_BIT_AUTOGRAD: return &no_gradient;
+  case TN_BIT_AUTOCAST: return &autocast;
   default: return bit <= TN_BIT_META ? &missing : &through;
   }
 }
