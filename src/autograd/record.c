@@ -333,8 +333,10 @@ static tenon_status_t record(tenon_call_t *call, plan_t *p) {
 static bool gives_floats(const tenon_call_t *call) { /* of results whose dtype only run knows it is assumed */
   for (uint32_t o = 0; o < call->op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
-    for (uint32_t i = 0; i < items_of(t); i++)
-      if (tn_is_differentiable(tn_dtype_is(t->dtype, TENON_LIST) ? tenon_item(t, i)->dtype : t->dtype)) return true;
+    for (uint32_t i = 0; i < items_of(t); i++) {
+      tenon_dtype_t dtype = tn_dtype_is(t->dtype, TENON_LIST) ? tenon_item(t, i)->dtype : t->dtype;
+      if (!dtype.bits || tn_is_differentiable(dtype)) return true;
+    }
   }
   return false;
 }

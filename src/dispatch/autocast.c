@@ -117,38 +117,35 @@ static bool is_open(const tenon_call_t *call) {
   return !(call->op->traits & TN_WRITES);
 }
 
+/* What the operator calls itself is left alone: its results have the dtypes that it states. */
 static tenon_status_t run(tenon_call_t *call, tenon_dtype_t to) {
+  if (!is_open(call)) return tenon_call_next(call);
+  uint64_t *exclude = &tn_thread()->calls.exclude, excluded = *exclude;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_tensor_t *const *before = call->inputs;
   tenon_tensor_t **inputs = tn_scratch((call->op->input_count + 1) * sizeof *inputs);
   if (!inputs) return tn_no_memory("autocast", call->op->input_count * sizeof *inputs);
+  *exclude |= TN_KEY(TN_BIT_AUTOCAST);
   tenon_status_t status = cast_inputs(call, to, inputs);
   if (status == TENON_OK) {
     call->inputs = inputs;
     status = tenon_call_next(call);
     call->inputs = before;
   }
+  *exclude = excluded;
   tn_scratch_reset(mark);
   return status;
 }
 
 /* Operators of no list: inputs that must have one dtype get the widest of theirs. */
-tenon_status_t tn_layer_autocast(tenon_call_t *call) {
-  return is_open(call) && call->op->input_count > 1 ? run(call, (tenon_dtype_t){0, 0, 0}) : tenon_call_next(call);
-}
+tenon_status_t tn_layer_autocast(tenon_call_t *call) { return run(call, (tenon_dtype_t){0, 0, 0}); }
 
-/* Operators of a list; what they call themselves is left alone. */
 tenon_status_t tn_layer_autocast_listed(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_kernel_words_t *words = &frame->slot->only->words;
-  tenon_dtype_t to =
-      words->flags & TN_KERNEL_LOWER ? thread_dtype(frame->keys) : tn_dtype_at(__builtin_ctzll(words->dtypes));
-  if (!is_open(call)) return tenon_call_next(call);
-  uint64_t *exclude = &tn_thread()->calls.exclude, before = *exclude;
-  *exclude |= TN_KEY(TN_BIT_AUTOCAST);
-  tenon_status_t status = to.bits ? run(call, to) : tenon_call_next(call);
-  *exclude = before;
-  return status;
+  if (!(words->flags & TN_KERNEL_LOWER)) return run(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
+  tenon_dtype_t to = thread_dtype(frame->keys);
+  return to.bits ? run(call, to) : tenon_call_next(call);
 }
 
 /* ---- switching -------------------------------------------------------------------------------------------------- */

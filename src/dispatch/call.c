@@ -349,13 +349,21 @@ static tenon_status_t make_dense(const tenon_op_t *op, tenon_tensor_t *const *in
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
-/* Is there a layer, other than that of gradients, that may change what the call is about?  Then results are slots until
- * it has passed the call on.  Lists are made before, since they would be slots of nobody knows how many tensors. */
-static bool meets_layers(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  const tn_thread_calls_t *calls = &tn_thread()->calls;
-  uint64_t keys = calls->include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED) | TN_KEY_CPU;
+/* Keys that calls have whatever their arguments. */
+static inline uint64_t included(void) {
+  return tn_thread()->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+}
+
+/* As dispatch finds them, for an operator with tensor arguments. */
+static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  uint64_t keys = included();
   for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
-  keys &= ~calls->exclude & tn_op_mask(op);
+  return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
+}
+
+/* Are there layers, other than that of gradients, that may change what the call is about?  Then results are slots until
+ * they have passed it on.  Lists are made before, since they would be slots of nobody knows how many tensors. */
+static bool gets_slots(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
   const tn_slot_t *slot = tn_table_slot(op, keys);
   if (slot->rule == TN_RULE_COMPOSITE || slot->rule == TN_RULE_EXPLICIT) return false; /* its parts meet them */
@@ -410,7 +418,8 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   tn_frame_t frame;
   tenon_random_t own;
   uint64_t made = 0, written = 0, given = 0;
-  bool has_slots = meets_layers(op, inputs);
+  uint64_t keys = keys_of(op, inputs);
+  bool has_slots = gets_slots(op, keys);
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) given |= (uint64_t)1 << o;
@@ -438,9 +447,8 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   }
   if (status == TENON_OK && !has_slots)
     status = make_results(&inference, op, attrs, state, inputs, outputs, wanted, &made);
-  bool is_view_only = op->is_view && !has_slots && !given; /* nothing runs, unless some layer has to see it */
-  for (uint32_t i = 0; i < op->input_count && is_view_only; i++)
-    if (inputs[i] && inputs[i]->keys & TN_KEY(TN_BIT_AUTOGRAD)) is_view_only = false;
+  bool is_view_only =
+      op->is_view && !given && !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
   if (status == TENON_OK && !is_view_only) {
     if (op->traits & TENON_RANDOM && !random && !has_slots) {
       own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
@@ -474,10 +482,6 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
 
 /* Operators whose results follow from types and shapes of single tensors: tn_match does for them what metas and
  * tn_infer do, unless something is to be refused. */
-static inline uint64_t included(void) {
-  return tn_thread()->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
-}
-
 static inline bool is_plain(const tenon_op_t *op, const void *state) {
   const tn_matcher_t *matcher = op->shapes.matcher;
   return matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer &&
