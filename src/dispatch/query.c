@@ -141,7 +141,8 @@ void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text
   }
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     slot = tn_table_slot(op, TN_KEY(layers[i]));
-    if (slot->rule != TN_RULE_FALLTHROUGH && slot->run != tn_layer_autocast) add_slot(tn_key_name(layers[i]), slot, sources, text);
+    if (slot->rule != TN_RULE_FALLTHROUGH && slot->run != tn_layer_autocast)
+      add_slot(tn_key_name(layers[i]), slot, sources, text);
   }
 }
 

@@ -111,7 +111,7 @@ TEST("a kernel of a key's own, one that the table computed, and a key that is pa
   tenon_registration_t *pass = probe_add("probe::plain", "gpu fallthrough", NULL, 0);
   CHECK(tenon_op_is_fallthrough(op, "gpu") && !tenon_op_has_kernel(op, "gpu") &&
         tenon_op_has_computed_kernel(op, "gpu"));
-  CHECK(tenon_op_is_fallthrough(op, "autocast") && !tenon_op_is_fallthrough(op, "no_such_key"));
+  CHECK(tenon_op_is_fallthrough(op, "functional") && !tenon_op_is_fallthrough(op, "no_such_key"));
   tenon_registration_t *all = probe_add("probe::plain", "autograd", &id[3], 0);
   CHECK(tenon_op_has_kernel(op, "autograd") && !tenon_op_has_kernel(op, "autograd npu"));
   tenon_registration_release(composite), tenon_registration_release(npu), tenon_registration_release(pass);
@@ -226,7 +226,7 @@ TEST("a table that was tampered with is found out, and is right afterwards") {
   tenon_op_t *op = (tenon_op_t *)(uintptr_t)op_of("probe::plain");
   int bit = tn_key_find("npu");
   const tn_slot_t **slot = &op->slots[op->index[bit] - 1], *kept = *slot;
-  *slot = tn_row_get(TN_BIT_AUTOCAST);
+  *slot = tn_row_get(TN_BIT_FUNCTIONAL);
   CHECK_ANSWER("probe::plain", "npu", 2); /* passed by */
   CHECK_STATUS(tenon_op_check(op), TENON_INTERNAL);
   CHECK_TEXT(tenon_error(), "probe::plain: its table was wrong: the slot of npu was fallthrough, expected kernel");
