@@ -115,8 +115,9 @@ static inline uint64_t axes_all(int32_t rank) { return rank >= 64 ? ~(uint64_t)0
 
 /* ---- lists of integers ------------------------------------------------------------------------------------------ */
 
-/* Element i of a dense tensor of i32 or i64. */
+/* Element i of a tensor of i32 or i64 that is dense, or a list of any stride: infer sees lists as they were given. */
 static inline int64_t tensor_int(const tenon_tensor_t *t, int64_t i) {
+  if (t->ndim == 1) i *= t->strides[0];
   return t->dtype.bits == 32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
 }
 

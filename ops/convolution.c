@@ -27,7 +27,9 @@ static void window_start(const window_t *w, int transposed, int64_t at, int64_t 
   }
 }
 
-/* Offset of the element under a tap, in x; -1: it is padding. */
+#define PADDING INT64_MIN /* strides may be negative, and offsets with them */
+
+/* Offset of the element under a tap, in x, or PADDING. */
 static int64_t tap_offset(const job_t *job, const int64_t *start, const int64_t *tap) {
   const window_t *w = &job->convolution->window;
   int64_t offset = 0;
@@ -35,12 +37,12 @@ static int64_t tap_offset(const job_t *job, const int64_t *start, const int64_t 
     int64_t at = start[i];
     if (job->convolution->transposed) {
       at -= tap[i] * w->dilation[i];
-      if (at < 0 || at % w->stride[i]) return -1;
+      if (at < 0 || at % w->stride[i]) return PADDING;
       at /= w->stride[i];
     } else {
       at += tap[i] * w->dilation[i];
     }
-    if (at < 0 || at >= w->in[i]) return -1;
+    if (at < 0 || at >= w->in[i]) return PADDING;
     offset += at * job->x_space[i];
   }
   return offset;
@@ -59,7 +61,7 @@ static void tap_set(const window_t *w, int64_t number, int64_t *tap) {
   for (int64_t e = 0; e < depth; e++) {                                                                                \
     const T *from = (const T *)o->data + (k + e) / job->taps * job->x_channel;                                         \
     const int64_t *offset = offsets[e % job->taps];                                                                    \
-    for (int64_t v = 0; v < count; v++) ((T *)out)[e * width + v] = offset[v] < 0 ? 0 : from[offset[v]];               \
+    for (int64_t v = 0; v < count; v++) ((T *)out)[e * width + v] = offset[v] == PADDING ? 0 : from[offset[v]];        \
   }
 
 /* Vector: an output pixel.  Element: a channel, and within it a tap. */
@@ -131,7 +133,7 @@ enum { LANES = 64 }; /* channels that a thread takes at once */
     for (int64_t t = 0; t < job->taps; t++) {                                                                          \
       tap_set(&job->convolution->window, t, tap);                                                                      \
       int64_t offset = tap_offset(job, start, tap);                                                                    \
-      if (offset < 0) continue;                                                                                        \
+      if (offset == PADDING) continue;                                                                                 \
       const T *from = x + offset, *filter = filters + t * filters_tap;                                                 \
       if (job->x_channel == 1)                                                                                         \
         for (int64_t c = 0; c < lanes; c++) sum[c] += from[c] * filter[c];                                             \

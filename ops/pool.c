@@ -214,7 +214,7 @@ static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
   int64_t positions = window_size(pool->window.out, pool->window.rank) / (pool->by_channel ? 1 : row);
   int64_t work = pool->by_channel ? LANES : row;
   for (int32_t i = 0; i < pool->window.rank && work < 1 << 15; i++) work *= pool->window.kernel[i];
-  int64_t grain = work < 1 << 15 ? (1 << 15) / work : 1;
+  int64_t grain = work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* no work: windows without elements */
   TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
   return core_settle(call, call->outputs[0], pool->out);
 }

@@ -5,9 +5,11 @@
 #ifndef TENON_TESTS_AUTOGRAD_CASES_H
 #define TENON_TESTS_AUTOGRAD_CASES_H
 
-enum { CASE_INPUTS = 8 }; /* a text that begins with "=" is an input that no gradient is wanted of */
+enum { CASE_INPUTS = 8 };
+
 typedef struct case_t {
-  const char *op, *attrs, *inputs[CASE_INPUTS];
+  const char *op, *attrs; /* attributes "@7 axis=1": bit i of the number: result i is looked at, else the first is */
+  const char *inputs[CASE_INPUTS]; /* a text that begins with "=" is an input that no gradient is wanted of */
 } case_t;
 
 #define X1 "f64[2, 3] 0.4 -0.7 1.3 -1.6 0.9 -0.2"

@@ -1,0 +1,80 @@
+"""Which core operators have a gradient, and why the others have none."""
+import json
+import os
+import subprocess
+
+from gradients import BUILD
+
+FLOATS = {"f16", "bf16", "f32", "f64", "c64", "c128", "float", "complex", "number", "any"}
+# Floats go in, floats come out, and there is no gradient.
+WITHOUT = {
+    "dequantize_linear": "its scale is f32 or narrower, and constant where it is used",
+    "dynamic_quantize_linear": "rounds; scale and zero_point belong to what was rounded",
+    "gelu_second": "third derivatives",
+    "if": "its body is a graph, and graphs make no record",
+    "loop": "its body is a graph, and graphs make no record",
+    "quantize_linear": "rounds",
+    "scan": "its body is a graph, and graphs make no record",
+    "unique": "equal elements, which it is for, are a kink; PyTorch has no gradient for it either",
+}
+NOT_YET = {
+    "affine_grid", "attention", "batch_norm", "causal_conv", "col2im", "compress", "cum_prod", "deform_conv", "det", "dft", "einsum",
+    "gather_nd", "grid_sample", "group_norm", "gru", "hardmax", "instance_norm", "linear_attention", "lp_norm", "lrn", "lstm", 
+    "mean_variance_norm", "one_hot", "pad", "range", "reduce_prod", "resize", "rnn", "roi_align", "rotary_embedding", "scatter_elements", "scatter_nd", "stft",
+    "tensor_scatter", "tile",
+    "clip_backward",  # says error
+}
+
+
+def operators():
+    ops = json.loads(subprocess.check_output([os.path.join(BUILD, "tenon"), "ops", "--json"]))
+    return {op["name"].removeprefix("core::"): op for op in ops}
+
+
+def arguments(schema):
+    """Names of inputs, and of results."""
+    before, after = schema.rsplit("->", 1)
+    before = before[before.index("(") + 1:before.rindex(")")]
+    inputs = [part.split("=")[0].split()[-1] for part in before.split(",") if part.strip().startswith("Tensor")]
+    parts = [part.split() for part in after.strip().strip("()").split(",") if part.strip()]
+    many = len(parts) > 1
+    return inputs, [part[1] if len(part) > 1 else f"out{i}" if many else "out" for i, part in enumerate(parts)]
+
+
+def float_names(op):
+    """Arguments that may be floats, by the words of TENON_TYPES."""
+    sources = {}
+    for rule in op["types"].split(";"):
+        names, is_set, said = rule.partition(":")
+        if not is_set:
+            names, _, said = rule.partition("=")
+        for name in names.split(","):
+            sources[name.strip()] = {word.strip() for word in said.split("|" if is_set else "_or_")}
+
+    def is_float(name):
+        words = sources.get(name)
+        if words is None:  # an attribute that is a dtype, a dtype, or stated by infer
+            return name in FLOATS or name == "?" or name.endswith("dtype") or name == "to"
+        return any(is_float(word) if word != name else True for word in words)
+
+    return {name for name in sources if is_float(name)}
+
+
+def classes():
+    """Names with a gradient, with one that is zero or nothing, without; those without floats on both sides are in none."""
+    has, nothing, without = set(), set(), set()
+    for name, op in operators().items():
+        inputs, outputs = arguments(op["schema"])
+        floats = float_names(op)
+        if not floats & set(inputs) or not floats & set(outputs):
+            continue
+        rules = [rule.partition(":")[2].strip() for rule in (op["gradient"] or "").split(";") if rule]
+        has_graph = "graph " in op["schema"]
+        is_composite = any(kernel.startswith("composite") for kernel in op["kernels"]) and not has_graph
+        if "error" in rules or not (rules or is_composite):
+            without.add(name)
+        elif rules and all(rule == "none" for rule in rules):
+            nothing.add(name)
+        else:
+            has.add(name)
+    return has, nothing, without
