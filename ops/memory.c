@@ -43,5 +43,5 @@ TENON_ITEMS(core_memory,
     TENON_DOC("Copies x into y, of the same dtype and shape.\n"
               "A kernel for a device gets dense tensors of u8 with one axis, of which at least one is on the device and "
               "the other there or in host memory; neither is empty and they do not overlap."),
-    TENON_TYPES("x: any; y = x"), TENON_KERNEL("cpu strided", copy_run)))
+    TENON_TYPES("x: any; y = x"), TENON_WHERE("x, y: anywhere"), TENON_KERNEL("cpu strided", copy_run)))
 /* clang-format on */

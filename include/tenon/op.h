@@ -398,7 +398,7 @@ template <class C, tenon_status_t (*F)(C *)> tenon_status_t tenon_guard(C *conte
 #define TENON_STATE(create, destroy) TENON_FN_(CREATE, 0, tenon_node_t, create), TENON_FREE_(DESTROY, destroy)
 #define TENON_PREPARE(prepare, release) TENON_FN_(PREPARE, 0, tenon_node_t, prepare), TENON_FREE_(RELEASE, release)
 #define TENON_KERNEL(where, f) TENON_FN_(KERNEL, where, tenon_call_t, f)
-#define TENON_RULE(where) TENON_TEXT_(KERNEL, where) /* one that needs no function: "npu fallthrough", "autocast f32" */
+#define TENON_RULE(where) TENON_TEXT_(KERNEL, where) /* one that needs no function: "npu fallback", "autocast f32" */
 #define TENON_COMPOSITE(f) TENON_FN_(COMPOSITE, 0, tenon_call_t, f)
 #define TENON_LOOP(types, f) TENON_FN_(LOOP, types, const tenon_loop_t, f)
 #define TENON_ROW(types, f) TENON_FN_(ROW, types, const tenon_loop_t, f)

@@ -270,6 +270,21 @@ TENON_API tenon_status_t tenon_fallback_cpu(tenon_call_t *call);
 TENON_API void tenon_strict_set(int32_t is_on);
 /* A line for each operator that fell back: calls, bytes copied; the caller frees it. */
 TENON_API tenon_status_t tenon_fallback_report(char **out_text);
+/* Host tensors beside those of a device, among the arguments of one call: ones without axes come along, to the kernel as they
+ * are if it says `scalars`, else copied; others are an error (the default), or each call copies them there, and back what
+ * it wrote.  Tensors on two devices are an error; what is @host is read in host memory and does not count.  What one call
+ * says goes before what its operator says, and that before the thread.  Each copy is counted by operator. */
+enum { TENON_MIXED_ERROR = 1, TENON_MIXED_MOVE = 2 };
+/* For calls of this thread, and of threads that work for it; 0: as at the start. */
+TENON_API tenon_status_t tenon_mixed_set(int32_t policy);
+/* For calls of this operator by all threads; 0: as the thread says. */
+TENON_API tenon_status_t tenon_op_mixed_set(const tenon_op_t *op, int32_t policy);
+/* tenon_op_call with a policy of its own, for it and what it calls. */
+TENON_API tenon_status_t tenon_op_call_mixed(const tenon_op_t *op, const tenon_value_t *attrs,
+                                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                                             int32_t policy);
+/* A line for each operator whose arguments were moved: copies, bytes; the caller frees it. */
+TENON_API tenon_status_t tenon_move_report(char **out_text);
 /* Undoes it: what was there before is there again.  Other threads may be calling, and context stays (see above).  A second
  * time does nothing.  Not after shutdown. */
 TENON_API void tenon_registration_release(tenon_registration_t *registration);

@@ -11,6 +11,7 @@ typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to thr
   struct tn_mode_t *modes;         /* the stack, the top first */
   int32_t device_type, device_id;  /* the default device, of calls that state none; type 0: the CPU */
   uint64_t autocast_f16, autocast_bf16; /* backends whose calls run in lower precision: dispatch/autocast.c */
+  int32_t mixed, mixed_once;       /* what calls with arguments in several places do; of one call */
   int32_t is_inference;            /* memory that is made now is never used for gradients */
 } tn_thread_calls_t;
 

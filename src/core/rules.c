@@ -79,9 +79,12 @@ static uint32_t find_word(const tn_lexer_t *lexer, const word_t *words) {
 
 tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
                               const uint8_t **out_words) {
-  static const word_t words[] = {
-      {"known", TN_INPUT_KNOWN}, {"deduced", TN_INPUT_DEDUCED}, {"strided", TN_INPUT_STRIDED}, {NULL, 0}};
-  static const char *const known[] = {"known", "deduced", "strided", NULL};
+  static const word_t words[] = {{"known", TN_INPUT_KNOWN},
+                                 {"deduced", TN_INPUT_DEDUCED},
+                                 {"strided", TN_INPUT_STRIDED},
+                                 {"anywhere", TN_INPUT_ANYWHERE},
+                                 {NULL, 0}};
+  static const char *const known[] = {"known", "deduced", "strided", "anywhere", NULL};
   uint8_t *stated = tn_arena_array(arena, schema->input_count, sizeof *stated);
   if (!stated) return tn_no_memory("words about inputs", schema->input_count);
   *out_words = stated;
@@ -99,7 +102,8 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
       tn_lexer_next(&lexer);
       tn_lexer_take(&lexer, ',');
     }
-    if (!bits || lexer.kind == TN_TOKEN_NAME) return tn_lexer_unknown(&lexer, "known, deduced or strided", known, NULL);
+    if (!bits || lexer.kind == TN_TOKEN_NAME)
+      return tn_lexer_unknown(&lexer, "known, deduced, strided or anywhere", known, NULL);
     for (uint32_t i = 0; i < schema->input_count; i++) {
       if (!(inputs >> i & 1)) continue;
       if (stated[i]) return tn_lexer_fail_at(&lexer, at, "input '%s' has two rules", schema->inputs[i].name);
@@ -192,14 +196,11 @@ tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena
 
 /* ---- kernels and loops ------------------------------------------------------------------------------------------- */
 
-static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},
-                                      {"serial", TN_KERNEL_SERIAL},
-                                      {"accumulates", TN_KERNEL_ACCUMULATES},
-                                      {"quantised", TN_KERNEL_QUANTISED},
-                                      {"capturable", TN_KERNEL_CAPTURABLE},
-                                      {"fallthrough", TN_KERNEL_FALLTHROUGH},
-                                      {"lower", TN_KERNEL_LOWER},
-                                      {NULL, 0}};
+static const word_t capabilities[] = {
+    {"strided", TN_KERNEL_STRIDED},     {"serial", TN_KERNEL_SERIAL},         {"accumulates", TN_KERNEL_ACCUMULATES},
+    {"quantised", TN_KERNEL_QUANTISED}, {"capturable", TN_KERNEL_CAPTURABLE}, {"fallthrough", TN_KERNEL_FALLTHROUGH},
+    {"lower", TN_KERNEL_LOWER},         {"fallback", TN_KERNEL_FALLBACK},     {"no_fallback", TN_KERNEL_NO_FALLBACK},
+    {"scalars", TN_KERNEL_SCALARS},     {"anywhere", TN_KERNEL_ANYWHERE},     {NULL, 0}};
 static const word_t places[] = {{"composite", TN_AT_COMPOSITE},
                                 {"composite_explicit", TN_AT_EXPLICIT},
                                 {"autograd", TN_AT_AUTOGRAD},

@@ -5,7 +5,7 @@
 #include "core/schema.h"
 #include "core/types.h"
 
-enum { TN_INPUT_KNOWN = 1, TN_INPUT_DEDUCED = 2, TN_INPUT_STRIDED = 4 };
+enum { TN_INPUT_KNOWN = 1, TN_INPUT_DEDUCED = 2, TN_INPUT_STRIDED = 4, TN_INPUT_ANYWHERE = 8 };
 /* out_words: one byte for each input. */
 tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
                               const uint8_t **out_words);
@@ -31,8 +31,12 @@ enum {
   TN_KERNEL_ACCUMULATES = 4,
   TN_KERNEL_QUANTISED = 8,
   TN_KERNEL_CAPTURABLE = 16,
-  TN_KERNEL_FALLTHROUGH = 32, /* no function: the key is passed by */
-  TN_KERNEL_LOWER = 64        /* autocast, no function: in the precision that the thread chose */
+  TN_KERNEL_FALLTHROUGH = 32,  /* no function: the key is passed by */
+  TN_KERNEL_LOWER = 64,        /* autocast, no function: in the precision that the thread chose */
+  TN_KERNEL_FALLBACK = 128,    /* no function: this operator falls back to the CPU */
+  TN_KERNEL_NO_FALLBACK = 256, /* no kernel at all: the backend's fallback must not serve this operator */
+  TN_KERNEL_SCALARS = 512,     /* takes host tensors without axes beside those of its device */
+  TN_KERNEL_ANYWHERE = 1024    /* of the CPU: serves tensors of every device */
 };
 /* What a kernel is for: a backend, or a layer's place. */
 enum { TN_AT_BACKEND, TN_AT_EXPLICIT, TN_AT_COMPOSITE, TN_AT_AUTOGRAD, TN_AT_AUTOCAST, TN_AT_VIEW, TN_AT_FUNCTIONAL };

@@ -173,6 +173,14 @@ static tenon_status_t parse_default(parser_t *p, draft_t *draft) {
   return tn_lexer_literal(lexer, p->arena, &ignored);
 }
 
+static tenon_status_t take_host(tn_lexer_t *lexer, tn_argument_t *argument) {
+  if (!argument->is_tensor) return tn_lexer_fail(lexer, "only tensors are @host; attributes are always there");
+  tn_lexer_next(lexer);
+  if (!tn_lexer_is(lexer, "host")) return tn_lexer_expected(lexer, "'host' behind '@'");
+  tn_lexer_next(lexer);
+  return argument->is_host = true, TENON_OK;
+}
+
 static tenon_status_t parse_argument(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   if (lexer->kind == '*') {
@@ -191,13 +199,7 @@ static tenon_status_t parse_argument(parser_t *p) {
   }
   int group = argument->is_tensor ? INPUTS : ATTRS;
   argument->is_optional = tn_lexer_take(lexer, '?');
-  if (lexer->kind == '@') {
-    if (!argument->is_tensor) return tn_lexer_fail(lexer, "only inputs are @host; attributes are always there");
-    tn_lexer_next(lexer);
-    if (!tn_lexer_is(lexer, "host")) return tn_lexer_expected(lexer, "'host' behind '@'");
-    tn_lexer_next(lexer);
-    argument->is_host = true;
-  }
+  if (lexer->kind == '@') TN_TRY(take_host(lexer, argument));
   draft.at = lexer->start;
   TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &argument->name));
   TN_TRY(check_name(p, group, draft.at, argument->name));
@@ -218,7 +220,10 @@ static tenon_status_t parse_result(parser_t *p) {
   tn_lexer_next(lexer);
   TN_TRY(parse_tensor(lexer, &draft));
   draft.argument.is_optional = tn_lexer_take(lexer, '?');
-  if (lexer->kind == '@') return tn_lexer_fail(lexer, "only inputs are @host");
+  const char *at = lexer->start;
+  if (lexer->kind == '@') TN_TRY(take_host(lexer, &draft.argument));
+  if (draft.argument.is_host && draft.argument.mark)
+    return tn_lexer_fail_at(lexer, at, "a result that is @host has memory of its own: it is no alias");
   if (lexer->kind == TN_TOKEN_NAME) {
     draft.at = lexer->start;
     TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &draft.argument.name));

@@ -294,9 +294,9 @@ static tenon_status_t make_results(tn_inference_t *inference, const tenon_op_t *
   TN_TRY(tn_infer(inference, op, attrs, state, in, out));
   tenon_device_t device = tn_device_of(op, attrs, inputs);
   tenon_status_t status = TENON_OK;
-  if (device.type != 1) inference->device = &device;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!out[o]) continue;
+    inference->device = device.type == 1 || op->schema.outputs[o].is_host ? NULL : &device;
     int32_t same = written_input(op, o);
     if (!outputs[o]) {
       status = tn_result_create(inference, out[o], inputs, &outputs[o]);

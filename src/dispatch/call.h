@@ -59,6 +59,7 @@ void tn_layers_clear(void);        /* at shutdown */
 void tn_registrations_clear(void); /* at shutdown, after the registry */
 /* Slots that several operators share: layer.c. */
 tenon_status_t tn_layer_missing(tenon_call_t *call);
+tenon_status_t tn_layer_denied(tenon_call_t *call);
 tenon_status_t tn_layer_ambiguous(tenon_call_t *call);
 tenon_status_t tn_layer_meta(tenon_call_t *call);
 tenon_status_t tn_layer_others(tenon_call_t *call);
@@ -80,6 +81,10 @@ typedef struct tn_autograd_t {
   tenon_status_t (*share)(tenon_tensor_t *from, tenon_tensor_t *copy);
 } tn_autograd_t;
 extern tn_autograd_t tn_autograd;
+/* A line for each operator whose counts, at this offset of its record, are not zero. */
+tenon_status_t tn_copies_report(size_t offset, char **out_text);
+/* What is left to do for a kernel that was chosen: state, workspace, and the call. */
+tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

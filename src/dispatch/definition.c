@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <tenon/tenon.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -123,7 +124,9 @@ static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
 /* A kernel that a program adds takes the place of another on purpose, or of none. */
 static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
   const tn_kernel_t *k = op->kernels;
-  while (k && (k->words.at != kernel->words.at || k->backend != kernel->backend || k->words.isa != kernel->words.isa ||
+  uint32_t denies = kernel->words.flags & TN_KERNEL_NO_FALLBACK; /* it is no kernel, and beside one */
+  while (k && ((k->words.flags & TN_KERNEL_NO_FALLBACK) != denies || k->words.at != kernel->words.at ||
+               k->backend != kernel->backend || k->words.isa != kernel->words.isa ||
                dtypes_of(op, k) != dtypes_of(op, kernel)))
     k = k->next;
   if (k && b->override == TN_OVERRIDE_NEVER)
@@ -147,6 +150,8 @@ static bool is_cast(const tn_kernel_t *kernel) {
 static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel, const char *text) {
   const tn_kernel_words_t *w = &kernel->words;
   bool chooses = w->isa || w->dtypes != ~(uint64_t)0, passes = w->flags & TN_KERNEL_FALLTHROUGH;
+  uint32_t of_devices = w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS);
+  bool is_cpu = w->at == TN_AT_BACKEND && strcmp(w->device, "cpu") == 0;
   if (is_cast(kernel)) {
     uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
     bool is_one = w->dtypes == ~(uint64_t)0 || (!(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats));
@@ -164,6 +169,23 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
   else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
     tn_definition_offend(b, TENON_INVALID,
                          "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes", op->name,
+                         text);
+  else if (of_devices && (w->at != TN_AT_BACKEND || is_cpu))
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': 'fallback', 'no_fallback' and 'scalars' are words for backends other than "
+                         "the CPU",
+                         op->name, text);
+  else if (w->flags & TN_KERNEL_ANYWHERE && !is_cpu)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': 'anywhere' says that a kernel of the CPU serves tensors of every device",
+                         op->name, text);
+  else if (passes + (w->flags & TN_KERNEL_FALLBACK) / TN_KERNEL_FALLBACK +
+               (w->flags & TN_KERNEL_NO_FALLBACK) / TN_KERNEL_NO_FALLBACK >
+           1)
+    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': only one of fallthrough, fallback and no_fallback",
+                         op->name, text);
+  else if (w->flags & TN_KERNEL_NO_FALLBACK && chooses)
+    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': a fallback is denied for all dtypes at once", op->name,
                          text);
   else if (w->at == TN_AT_AUTOCAST && w->device)
     tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: kernel '%s': casts are the same on every backend: 'autocast'",
@@ -222,14 +244,20 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   }
   kernel->text = kept(b, arena, text);
   if (is_cast(kernel) && !item->function) kernel->run = tn_layer_autocast_listed;
-  bool passes = kernel->words.flags & TN_KERNEL_FALLTHROUGH || is_cast(kernel);
-  if (good && !item->function != passes) {
+  uint32_t rule = kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
+  if (good && !item->function != (rule != 0 || is_cast(kernel))) {
     tn_definition_offend(b, TENON_INVALID,
-                         passes ? "%s: %s '%s' passes calls by and has no function of its own"
+                         rule == TN_KERNEL_FALLTHROUGH || is_cast(kernel)
+                             ? "%s: %s '%s' passes calls by and has no function of its own"
+                         : rule ? "%s: %s '%s' is the host's and has no function of its own"
                                 : "%s: %s '%s' has no function",
                          op->name, kind, item->text ? (const char *)item->text : "");
     return;
   }
+  if (rule == TN_KERNEL_FALLBACK) kernel->run = tenon_fallback_cpu;
+  if (kernel->run == tenon_fallback_cpu) kernel->words.flags |= TN_KERNEL_FALLBACK; /* of a program */
+  if (kernel->words.flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK))           /* strides and details are kept */
+    kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED;
   tn_backend_t *backend = NULL;
   if (good && kernel->words.device) good = check(b, tn_backend_intern(kernel->words.device, &backend));
   kernel->backend = backend;

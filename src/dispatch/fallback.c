@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/mixed.h"
 #include "dispatch/place.h"
 
 static int32_t strict; /* fallbacks are errors */
@@ -206,6 +207,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
   if (strcmp(op->name, "core::allocate") == 0 || strcmp(op->name, "core::copy") == 0)
     return tn_fail(TENON_UNIMPLEMENTED, "%s: no kernel for %s: each device must have one, it cannot fall back",
                    op->name, tn_keys_print(tn_frame_of(call)->keys & TN_KEY_DEVICES, keys, sizeof keys));
+  TN_TRY(tn_mixed_check(call));
   move_t m = {.call = call};
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = TENON_OK;
@@ -218,7 +220,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
   for (size_t i = 0; i < m.count; i++) tn_release_aligned(m.spans[i].host);
   tn_release_memory(m.spans);
   tn_scratch_reset(mark);
-  tn_fallback_counts_t *counts = (tn_fallback_counts_t *)(uintptr_t)&op->fallbacks;
+  tn_copy_counts_t *counts = (tn_copy_counts_t *)(uintptr_t)&op->fallbacks;
   __atomic_fetch_add(&counts->count, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&counts->bytes, m.bytes, __ATOMIC_RELAXED);
   return status;
@@ -231,18 +233,24 @@ void tn_fallback_start(void) {
 
 void tenon_strict_set(int32_t is_on) { __atomic_store_n(&strict, is_on != 0, __ATOMIC_RELAXED); }
 
-tenon_status_t tenon_fallback_report(char **out_text) {
+tenon_status_t tn_copies_report(size_t offset, char **out_text) {
   tn_text_t text = {0};
   const tenon_op_t *const *ops;
   int32_t count;
   TN_TRY(tenon_ops_list(&ops, &count));
   for (int32_t i = 0; i < count; i++) {
-    uint64_t calls = __atomic_load_n(&ops[i]->fallbacks.count, __ATOMIC_RELAXED);
+    const tn_copy_counts_t *counts = (const tn_copy_counts_t *)(const void *)((const char *)ops[i] + offset);
+    uint64_t calls = __atomic_load_n(&counts->count, __ATOMIC_RELAXED);
     if (calls)
-      tn_text_add(&text, "%-40s %10llu calls %14llu bytes copied\n", ops[i]->name, (unsigned long long)calls,
-                  (unsigned long long)__atomic_load_n(&ops[i]->fallbacks.bytes, __ATOMIC_RELAXED));
+      tn_text_add(&text, "%-40s %10llu %s %14llu bytes copied\n", ops[i]->name, (unsigned long long)calls,
+                  offset == offsetof(struct tenon_op_t, moves) ? "moves" : "calls",
+                  (unsigned long long)__atomic_load_n(&counts->bytes, __ATOMIC_RELAXED));
   }
   tenon_ops_release(ops);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
+}
+
+tenon_status_t tenon_fallback_report(char **out_text) {
+  return tn_copies_report(offsetof(struct tenon_op_t, fallbacks), out_text);
 }

@@ -9,6 +9,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "dispatch/frame.h"
+#include "dispatch/mixed.h"
 #include "dispatch/place.h"
 
 /* ---- metas ------------------------------------------------------------------------------------------------------ */
@@ -70,6 +71,8 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
+    if (inputs[i] && op->schema.inputs[i].is_host && inputs[i]->keys & TN_KEY_DEVICES & ~TN_KEY(TN_BIT_META))
+      return tn_mixed_absent(op, inputs);
     if (inputs[i]) TN_TRY(tn_meta_of_tensor(inputs[i], op->infer != NULL, &metas[i]));
     slots[i] = inputs[i] ? &metas[i] : NULL;
   }

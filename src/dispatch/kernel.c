@@ -45,7 +45,8 @@ static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_
 }
 
 bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend) {
-  if (kernel->words.flags & TN_KERNEL_FALLTHROUGH || !tn_cpu_has(kernel->words.isa)) return false;
+  if (kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK) || !tn_cpu_has(kernel->words.isa))
+    return false;
   if (kernel->words.at == TN_AT_BACKEND) return backend && kernel->backend == backend;
   return kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE;
 }

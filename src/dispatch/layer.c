@@ -8,7 +8,9 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/mixed.h"
 #include "dispatch/place.h"
+#include "dispatch/registry.h"
 #include "dispatch/table.h"
 
 static tenon_status_t missing(tenon_call_t *call) {
@@ -18,11 +20,19 @@ static tenon_status_t missing(tenon_call_t *call) {
 
 tenon_status_t tn_layer_missing(tenon_call_t *call) { return missing(call); }
 
-tenon_status_t tn_layer_ambiguous(tenon_call_t *call) {
-  char keys[512];
-  return tn_fail(TENON_INVALID, "%s: arguments on several devices: %s; move them to one", call->op->name,
-                 tn_keys_print(tn_frame_of(call)->keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU, keys, sizeof keys));
+/* The backend's fallback would serve, and must not. */
+tenon_status_t tn_layer_denied(tenon_call_t *call) {
+  const tn_kernel_t *denial = tn_frame_of(call)->slot->denial;
+  const tenon_op_t *op = call->op;
+  const tenon_tensor_t *t = op->dispatch_input >= 0 ? call->inputs[op->dispatch_input] : NULL;
+  return tn_fail(TENON_UNIMPLEMENTED,
+                 "%s: no kernel for %s%s%s, and library %s says that it must not fall back ('%s'): add a kernel for "
+                 "%s, or move the arguments to the CPU",
+                 op->name, denial->backend->name, t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "",
+                 denial->library->name, denial->text, denial->backend->name);
 }
+
+tenon_status_t tn_layer_ambiguous(tenon_call_t *call) { return tn_mixed_ambiguous(call); }
 
 /* Shapes without data: infer has said all that there is to know. */
 tenon_status_t tn_layer_meta(tenon_call_t *call) {
@@ -66,9 +76,7 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2];
   backends_of(call, found);
-  if (found[1])
-    return tn_fail(TENON_INVALID, "%s: arguments on several devices: {%s, %s}; move them to one", call->op->name,
-                   found[0]->name, found[1]->name);
+  if (found[1]) return tn_mixed_ambiguous(call);
   const tn_slot_t *slot = tn_table_others(call->op, found[0]);
   if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
   frame->slot = slot, call->context = slot->context;
@@ -212,23 +220,14 @@ static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t 
   if (tn_key_shares_bit(frame->keys)) backends_of(call, found);
   const tn_backend_t *backend = found[0];
   const tn_slot_t *row = tn_table_row(backend);
-  if (!backend || row->rule == TN_RULE_MISSING) return NULL;
+  if (!backend || row->rule == TN_RULE_MISSING || (kernel && frame->slot->denial)) return NULL;
   bool serves = !kernel || (row->rule == TN_RULE_FALLBACK && tn_backend_prefers_fallback(backend));
   return serves ? row : NULL;
 }
 
-/* Operators with state, workspace, or kernels by dtype, when nothing prepared the call. */
-tenon_status_t tn_layer_prologue(tenon_call_t *call) {
+/* State and workspace, when nothing prepared the call. */
+tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tenon_op_t *op = call->op;
-  tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
-  const tn_slot_t *fallback =
-      __builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) ? fallback_of_dtype(call, kernel) : NULL;
-  if (fallback) {
-    frame->slot = fallback, call->context = fallback->context;
-    return fallback->run(call);
-  }
-  if (!kernel) return missing(call);
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace) {
     tn_scratch_mark_t mark = tn_scratch_mark();
@@ -242,7 +241,28 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
     int64_t size = inference.infer.workspace.value;
     if (size > 0 && !(call->workspace = tn_host.allocate(call, (uint64_t)size))) return TENON_MEMORY;
   }
-  return tn_kernel_call(kernel, frame);
+  return tn_kernel_call(kernel, tn_frame_of(call));
+}
+
+static bool is_of_device(const tn_kernel_t *kernel) {
+  return kernel->words.at == TN_AT_BACKEND && kernel->backend != &tn_backend_cpu &&
+         kernel->backend != &tn_backend_meta && !(kernel->words.flags & TN_KERNEL_FALLBACK);
+}
+
+/* Operators with state, workspace, or kernels by dtype, and kernels of devices. */
+tenon_status_t tn_layer_prologue(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
+  const tn_slot_t *fallback =
+      __builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) ? fallback_of_dtype(call, kernel) : NULL;
+  if (fallback && frame->slot->denial) return tn_layer_denied(call);
+  if (fallback) {
+    frame->slot = fallback, call->context = fallback->context;
+    return fallback->run(call);
+  }
+  if (!kernel) return missing(call);
+  return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel) : tn_kernel_serve(call, kernel);
 }
 
 /* An operator without kernels whose results are views: outputs that were made already are views; others get a copy. */

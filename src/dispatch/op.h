@@ -52,9 +52,10 @@ enum {
   TN_RULE_GRADIENT, /* made of the operator's GRADIENT text */
   TN_RULE_FALLBACK, /* of the whole backend or layer */
   TN_RULE_FALLTHROUGH,
-  TN_RULE_VIEW, /* described by infer: no kernel is needed */
-  TN_RULE_META, /* of infer */
-  TN_RULE_LAYER /* of this host, for every operator */
+  TN_RULE_VIEW,  /* described by infer: no kernel is needed */
+  TN_RULE_META,  /* of infer */
+  TN_RULE_LAYER, /* of this host, for every operator */
+  TN_RULE_DENIED /* missing, and the backend's fallback is denied */
 };
 
 struct
@@ -63,14 +64,15 @@ struct
   void *context;
   const tn_kernel_t *only;                   /* the kernel that there is, where dtypes do not choose */
   const tn_kernel_t *const *const *by_dtype; /* else for each dtype candidates, best first */
+  const tn_kernel_t *denial;                 /* the words that deny the backend's fallback; NULL: it may serve */
   uint8_t rule;
   uint8_t gate;           /* of the unloadable library whose code it runs, GATE_SEVERAL of more than one; 0: none */
   struct tn_slot_t *next; /* all that were made for the operator: one is used again when it is right again */
 };
 
-typedef struct tn_fallback_counts_t { /* to the CPU; counted by calls */
+typedef struct tn_copy_counts_t { /* of fallbacks, of moved arguments; counted by calls */
   uint64_t count, bytes;
-} tn_fallback_counts_t;
+} tn_copy_counts_t;
 
 typedef struct tn_other_t { /* a backend that shares its bit with others */
   const tn_backend_t *backend;
@@ -94,10 +96,12 @@ struct tenon_op_t {
   int32_t dispatch_input;   /* whose dtype chooses among kernels; -1: none */
   uint32_t needs_workspace; /* set once some infer asked for workspace */
   uint32_t slot_count, slot_room;
-  bool is_view;    /* its results are views, which infer describes: no kernel is needed */
-  tn_slot_t *made; /* all slots */
+  bool is_view;     /* its results are views, which infer describes: no kernel is needed */
+  bool is_anywhere; /* what the CPU has serves backends without kernels too */
+  tn_slot_t *made;  /* all slots */
   tn_other_t *other_backends;
-  tn_fallback_counts_t fallbacks;
+  tn_copy_counts_t fallbacks, moves;
+  int32_t mixed;                 /* what calls with arguments in several places do, 0: as the thread says */
   const tn_slot_t *autograd;     /* of gradients on backends without a slot of their own; NULL: the layer's row */
   tn_other_t *autograd_backends; /* where a backend's differs */
   const char *name;              /* full */

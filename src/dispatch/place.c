@@ -27,7 +27,7 @@ static const tenon_tensor_t *placed(const tenon_tensor_t *t) {
 
 tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs) {
   for (uint32_t i = 0; i < op->input_count; i++) {
-    const tenon_tensor_t *t = placed(inputs[i]);
+    const tenon_tensor_t *t = op->schema.inputs[i].is_host ? NULL : placed(inputs[i]);
     if (t) return t->device;
   }
   for (uint32_t i = 0; i < op->schema.attr_count; i++)

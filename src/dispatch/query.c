@@ -69,7 +69,7 @@ static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
   const tn_kernel_t *kernel = first_kernel(slot);
   uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
   tenon_slot_info_t full = {.size = size,
-                            .is_missing = slot->rule == TN_RULE_MISSING,
+                            .is_missing = slot->rule == TN_RULE_MISSING || slot->rule == TN_RULE_DENIED,
                             .rule = tn_rule_name(slot->rule),
                             .function = function_of(slot, kernel)};
   if (kernel)
@@ -123,6 +123,7 @@ static void add_slot(const char *key, const tn_slot_t *slot, tn_sources_t *sourc
       is_first = false;
     }
   if (slot->only) tn_text_add(text, ": "), add_kernel(slot, slot->only, sources, text);
+  else if (slot->rule == TN_RULE_DENIED) tn_text_add(text, ": "), add_kernel(slot, slot->denial, NULL, text);
   else if (slot->rule == TN_RULE_FALLBACK && sources) add_source(sources, function_of(slot, NULL), text);
   tn_text_add(text, "\n");
 }
@@ -179,15 +180,15 @@ int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
   bool found = false;
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k && !found; k = k->next)
-    found = (!key || tn_kernel_is_under(k, &place)) && !(k->words.flags & TN_KERNEL_FALLTHROUGH) &&
-            tn_cpu_has(k->words.isa);
+    found = (!key || tn_kernel_is_under(k, &place)) &&
+            !(k->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK)) && tn_cpu_has(k->words.isa);
   tn_registry_unlock();
   return found;
 }
 
 int32_t tenon_op_has_computed_kernel(const tenon_op_t *op, const char *key) {
   const tn_slot_t *slot;
-  return find_slot(op, key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING;
+  return find_slot(op, key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING && slot->rule != TN_RULE_DENIED;
 }
 
 int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key) {

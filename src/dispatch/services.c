@@ -103,6 +103,10 @@ static tenon_tensor_t *result(tenon_call_t *call, uint32_t output) {
   return output < call->op->output_count ? call->outputs[output] : NULL;
 }
 
+static tenon_device_t result_device(const tenon_call_t *call, uint32_t output) {
+  return call->op->schema.outputs[output].is_host ? (tenon_device_t){1, 0} : tn_call_device(call);
+}
+
 /* The memory of a result that had none; takes the reference over. */
 static void set_storage(tenon_tensor_t *t, tn_storage_t *storage) {
   tn_storage_release(((tn_tensor_t *)t)->storage);
@@ -126,7 +130,7 @@ static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, c
                 (int)((tn_tensor_t *)t)->room_ndim, (int)ndim);
   TN_TRY(tn_storage_create(data, size, release, context, &storage));
   set_storage(t, storage);
-  tenon_device_t device = tn_call_device(call);
+  tenon_device_t device = result_device(call, output);
   const tn_backend_t *backend = tn_backend_of(device);
   t->device = device;
   if (backend) t->keys = (t->keys & ~(TN_KEY_BACKEND_MASK | TN_KEY(TN_BIT_META))) | TN_KEY(backend->bit);
@@ -154,7 +158,7 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
                 call->op->schema.outputs[output].name, (int)places, (int)ndim);
   if (t->keys & TN_TENSOR_UNSET) {
     tenon_tensor_t *memory;
-    tenon_device_t device = tn_call_device(call);
+    tenon_device_t device = result_device(call, output);
     TN_TRY(tn_place_create(device, t->dtype, ndim, shape, &memory));
     tn_storage_retain(((tn_tensor_t *)memory)->storage);
     set_storage(t, ((tn_tensor_t *)memory)->storage);

@@ -65,6 +65,7 @@ const tn_slot_t *tn_table_row(const tn_backend_t *backend) {
 /* Of a backend for which the operator has nothing of its own. */
 static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_slot_t *row = tn_table_row(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&op->is_anywhere, __ATOMIC_RELAXED)) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   if (!composite) return row;
   if (row->rule != TN_RULE_FALLBACK) return composite;
   return tn_backend_prefers_fallback(backend) || composite->rule == TN_RULE_VIEW ? row : composite;
@@ -110,7 +111,9 @@ static bool same_lists(const tn_kernel_t *const *a, const tn_kernel_t *const *b)
 }
 
 static bool same_slot(const tn_slot_t *a, const tn_slot_t *b) {
-  if (a->run != b->run || a->context != b->context || a->only != b->only || a->rule != b->rule) return false;
+  if (a->run != b->run || a->context != b->context || a->only != b->only || a->rule != b->rule ||
+      a->denial != b->denial)
+    return false;
   if (!a->by_dtype || !b->by_dtype) return a->by_dtype == b->by_dtype;
   for (int d = 0; d < TN_DTYPE_COUNT; d++)
     if (!same_lists(a->by_dtype[d], b->by_dtype[d])) return false;
@@ -142,6 +145,7 @@ static void add_gate(tn_slot_t *slot, const tn_library_t *library) {
 static void set_gate(const tenon_op_t *op, tn_slot_t *slot) {
   add_gate(slot, op->library);
   if (slot->only) add_gate(slot, slot->only->library);
+  if (slot->denial) add_gate(slot, slot->denial->library);
   for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
     for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++) add_gate(slot, (*list)->library);
 }
@@ -161,10 +165,12 @@ static tenon_status_t make(tenon_op_t *op, const tn_slot_t *wanted, const tn_slo
 }
 
 /* Kernels that a backend may use, as a slot; `arena` holds lists meanwhile. */
-static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, int rule, const tn_slot_t **out_slot) {
+static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, int rule, const tn_kernel_t *denial,
+                                   const tn_slot_t **out_slot) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   bool by_type = false;
-  tn_slot_t slot = {.run = tn_layer_prologue, .rule = (uint8_t)rule};
+  tn_slot_t slot = {.run = tn_layer_prologue, .denial = denial, .rule = (uint8_t)rule};
+  bool is_device = backend && backend != &tn_backend_cpu; /* whose tensors may stand beside others */
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     by_type |= tn_kernel_is_of(k, backend) &&
                (k->kind == TN_KERNEL_LOOP || k->kind == TN_KERNEL_ROW || k->words.dtypes != ~(uint64_t)0);
@@ -176,7 +182,7 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
   if (status == TENON_OK && by_type) slot.by_dtype = lists;
   if (status == TENON_OK && !by_type) {
     slot.only = lists[0][0];
-    bool direct = slot.only && !op->create && !op->infer && !(slot.only->words.flags & TN_KERNEL_SERIAL);
+    bool direct = slot.only && !op->create && !op->infer && !is_device && !(slot.only->words.flags & TN_KERNEL_SERIAL);
     if (direct) slot.run = slot.only->run, slot.context = slot.only->context;
   }
   if (status == TENON_OK) status = make(op, &slot, out_slot);
@@ -186,15 +192,17 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
 
 typedef struct summary_t {   /* what is registered */
   const tn_kernel_t *direct; /* the newest for the backend */
+  const tn_kernel_t *denial; /* of its fallback */
   bool has_explicit, has_composite;
 } summary_t;
 
 static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
-  summary_t s = {NULL, false, false};
+  summary_t s = {NULL, NULL, false, false};
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (k->words.at == TN_AT_BACKEND && backend && k->backend == backend && !s.direct &&
         (k->words.flags & TN_KERNEL_FALLTHROUGH || tn_kernel_is_of(k, backend)))
       s.direct = k;
+    if (k->words.flags & TN_KERNEL_NO_FALLBACK && backend && k->backend == backend && !s.denial) s.denial = k;
     s.has_explicit |= k->words.at == TN_AT_EXPLICIT, s.has_composite |= k->words.at == TN_AT_COMPOSITE;
   }
   return s;
@@ -204,7 +212,8 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
 static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend, const tn_slot_t **out_slot) {
   summary_t s = summarise(op, backend);
   *out_slot = NULL;
-  if (!s.direct && backend && backend != &tn_backend_cpu) return TENON_OK;
+  bool is_device = backend && backend != &tn_backend_cpu;
+  if (!s.direct && is_device && !s.denial) return TENON_OK;
   if (s.direct && s.direct->words.flags & TN_KERNEL_FALLTHROUGH)
     return make(op, &(tn_slot_t){.run = tn_layer_fallthrough, .only = NULL, .rule = TN_RULE_FALLTHROUGH}, out_slot);
   if (s.direct || s.has_explicit || s.has_composite)
@@ -212,8 +221,10 @@ static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend, 
                         s.direct         ? TN_RULE_DIRECT
                         : s.has_explicit ? TN_RULE_EXPLICIT
                                          : TN_RULE_COMPOSITE,
-                        out_slot);
+                        s.denial, out_slot);
   if (op->is_view) *out_slot = &view;
+  else if (s.denial)
+    return make(op, &(tn_slot_t){.run = tn_layer_denied, .denial = s.denial, .rule = TN_RULE_DENIED}, out_slot);
   return TENON_OK;
 }
 
@@ -241,12 +252,13 @@ static tenon_status_t autograd_slot(tenon_op_t *op, const tn_backend_t *backend,
   for (uint32_t i = 0; i < op->schema.attr_count; i++) has_graph |= op->schema.attrs[i].kind == TENON_KIND_GRAPH;
   if (s.has_composite && !s.has_explicit &&
       !has_graph) /* also under a backend's own kernel, which keeps the gradient */
-    return kernels_slot(op, NULL, TN_RULE_COMPOSITE, out_slot);
+    return kernels_slot(op, NULL, TN_RULE_COMPOSITE, NULL, out_slot);
   return TENON_OK;
 }
 
 static bool mentions(const tn_slot_t *slot, const tn_library_t *library) {
   if (slot->only && slot->only->library == library) return true;
+  if (slot->denial && slot->denial->library == library) return true;
   for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
     for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
       if ((*list)->library == library) return true;
@@ -260,6 +272,12 @@ void tn_table_forget(tenon_op_t *op, const tn_library_t *library) {
 }
 
 /* ---- building --------------------------------------------------------------------------------------------------- */
+
+static bool serves_anywhere(const tenon_op_t *op) {
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    if (k->words.flags & TN_KERNEL_ANYWHERE) return true;
+  return false;
+}
 
 static bool all_have(const tenon_op_t *op, uint32_t flag, bool counts_loops) {
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
@@ -364,6 +382,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   for (size_t i = 0; i < store_count; i++)
     __atomic_store_n(stores[i].other ? stores[i].other : &op->slots[stores[i].at - 1], stores[i].slot,
                      __ATOMIC_RELEASE);
+  __atomic_store_n(&op->is_anywhere, serves_anywhere(op), __ATOMIC_RELAXED);
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
   __atomic_store_n(&op->autograd, gradients, __ATOMIC_RELEASE);
   __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);
@@ -376,6 +395,6 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
 const char *tn_rule_name(int rule) {
   static const char *const names[] = {"missing",  "kernel",   "composite explicit", "composite", "autograd",
                                       "gradient", "fallback", "fallthrough",        "view",      "infer",
-                                      "layer"};
+                                      "layer",    "denied"};
   return rule >= 0 && rule < (int)(sizeof names / sizeof *names) ? names[rule] : "?";
 }

@@ -50,25 +50,39 @@ void tn_eager_release(tenon_executable_t *e) {
 typedef struct eager_t {
   tenon_executable_t *executable;
   tenon_tensor_t **values; /* of edges; owned */
+  bool *is_host;           /* of edges: made as an @host result, or of such alone */
 } eager_t;
 
-/* One tensor as an argument wants it; owned by the caller. */
-static tenon_status_t argument(eager_t *run, const tn_argument_t *wanted, int32_t edge, tenon_tensor_t **out_tensor) {
-  const tenon_executable_t *e = run->executable;
-  tenon_tensor_t *t = run->values[edge];
-  if (!t) t = wanted->is_host || !e->placed[edge] ? e->graph->edges[edge].constant : e->placed[edge];
-  if (!t) return tn_fail(TENON_INTERNAL, "value '%s' is not there", e->graph->edges[edge].name);
-  if (wanted->is_host) return move(t, cpu, out_tensor);
-  if (wanted->is_written) return tenon_tensor_copy_to(t, t->device, out_tensor); /* others may look at it */
-  return move(t, e->device, out_tensor);
+/* Arithmetic on shapes stays on the host: nodes whose operands are values of the host, and constants beside them. */
+static bool runs_on_host(const eager_t *run, const tn_node_t *node) {
+  bool has_host = false;
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count && !node->op->schema.inputs[i].is_host; k++) {
+      int32_t edge = node->operands[i].edges[k];
+      if (run->is_host[edge]) has_host = true;
+      else if (run->values[edge]) return false;
+    }
+  return has_host;
 }
 
-static tenon_status_t gather(eager_t *run, const tn_node_t *node, tenon_tensor_t **inputs) {
+/* One tensor as an argument wants it; owned by the caller. */
+static tenon_status_t argument(eager_t *run, const tn_argument_t *wanted, bool on_host, int32_t edge,
+                               tenon_tensor_t **out_tensor) {
+  const tenon_executable_t *e = run->executable;
+  tenon_tensor_t *t = run->values[edge];
+  on_host |= wanted->is_host;
+  if (!t) t = on_host || !e->placed[edge] ? e->graph->edges[edge].constant : e->placed[edge];
+  if (!t) return tn_fail(TENON_INTERNAL, "value '%s' is not there", e->graph->edges[edge].name);
+  if (wanted->is_written) return tenon_tensor_copy_to(t, t->device, out_tensor); /* others may look at it */
+  return move(t, on_host ? cpu : e->device, out_tensor);
+}
+
+static tenon_status_t gather(eager_t *run, const tn_node_t *node, bool on_host, tenon_tensor_t **inputs) {
   const tn_schema_t *schema = &node->op->schema;
   for (uint32_t i = 0; i < schema->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
     if (schema->inputs[i].kind != TENON_KIND_TENSORS) {
-      if (operand->count) TN_TRY(argument(run, &schema->inputs[i], operand->edges[0], &inputs[i]));
+      if (operand->count) TN_TRY(argument(run, &schema->inputs[i], on_host, operand->edges[0], &inputs[i]));
       continue;
     }
     tenon_tensor_t **items = tn_scratch((size_t)operand->count * sizeof *items + 64);
@@ -76,7 +90,7 @@ static tenon_status_t gather(eager_t *run, const tn_node_t *node, tenon_tensor_t
     tenon_status_t status = TENON_OK;
     int32_t made = 0;
     for (; made < operand->count && status == TENON_OK; made++)
-      status = argument(run, &schema->inputs[i], operand->edges[made], &items[made]);
+      status = argument(run, &schema->inputs[i], on_host, operand->edges[made], &items[made]);
     if (status != TENON_OK) made--;
     else status = tenon_tensor_list(items, operand->count, &inputs[i]);
     for (int32_t k = 0; k < made; k++) tenon_tensor_release(items[k]);
@@ -86,7 +100,8 @@ static tenon_status_t gather(eager_t *run, const tn_node_t *node, tenon_tensor_t
 }
 
 /* Results, items of lists one by one, then written inputs that no result is. */
-static void scatter(eager_t *run, const tn_node_t *node, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+static void scatter(eager_t *run, const tn_node_t *node, bool on_host, tenon_tensor_t *const *inputs,
+                    tenon_tensor_t **outputs) {
   const tenon_op_t *op = node->op;
   int32_t at = 0;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -95,7 +110,7 @@ static void scatter(eager_t *run, const tn_node_t *node, tenon_tensor_t *const *
     for (int64_t k = 0; k < count && at < node->output_count; k++) {
       tenon_tensor_t *t = is_list ? tenon_item(outputs[o], k) : outputs[o];
       if (t) tenon_tensor_retain(run->values[node->outputs[at]] = t);
-      at++;
+      run->is_host[node->outputs[at++]] = on_host || op->schema.outputs[o].is_host;
     }
     tenon_tensor_release(outputs[o]);
   }
@@ -111,9 +126,10 @@ static tenon_status_t run_node(eager_t *run, int32_t index) {
   tenon_tensor_t **inputs = tn_scratch(room), **outputs = inputs + op->input_count + 1;
   if (!inputs) return tn_no_memory("a run", room);
   memset(inputs, 0, room);
-  tenon_status_t status = gather(run, step->node, inputs);
+  bool on_host = runs_on_host(run, step->node);
+  tenon_status_t status = gather(run, step->node, on_host, inputs);
   if (status == TENON_OK) status = tn_call_with(op, step->node->attrs, step->state, inputs, outputs, step->wanted);
-  if (status == TENON_OK) scatter(run, step->node, inputs, outputs);
+  if (status == TENON_OK) scatter(run, step->node, on_host, inputs, outputs);
   for (uint32_t i = 0; i < op->input_count; i++) tenon_tensor_release(inputs[i]);
   tn_scratch_reset(mark);
   return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", step->node->name, op->name);
@@ -166,15 +182,17 @@ static tenon_status_t run_all(eager_t *run, tenon_tensor_t *const *inputs, tenon
 tenon_status_t tn_eager_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                             tenon_profile_t *profile) {
   size_t edges = executable->graph->edge_count, count = executable->graph->output_count;
-  eager_t run = {executable, tn_allocate_zero(edges + 1, sizeof *run.values)};
+  eager_t run = {executable, tn_allocate_zero(edges + 1, sizeof *run.values),
+                 tn_allocate_zero(edges + 1, sizeof *run.is_host)};
   bool *was_given = tn_allocate_zero(count + 1, sizeof *was_given);
-  tenon_status_t status = run.values && was_given ? TENON_OK : tn_no_memory("a run", edges);
+  tenon_status_t status = run.values && run.is_host && was_given ? TENON_OK : tn_no_memory("a run", edges);
   for (size_t i = 0; i < count && status == TENON_OK; i++) was_given[i] = outputs[i] != NULL;
   if (status == TENON_OK) status = run_all(&run, inputs, outputs, profile);
   for (size_t i = 0; run.values && i < edges; i++) tenon_tensor_release(run.values[i]);
   for (size_t i = 0; was_given && i < count && status != TENON_OK; i++)
     if (!was_given[i]) tenon_tensor_release(outputs[i]), outputs[i] = NULL;
   tn_release_memory(run.values);
+  tn_release_memory(run.is_host);
   tn_release_memory(was_given);
   return status;
 }

@@ -57,15 +57,16 @@ TEST("WHERE gives each input its words") {
   CHECK(words[0] == 0 && words[3] == 0);
   CHECK_STATUS(where(NULL, &arena), TENON_OK);
   CHECK_TEXT(refused(where("x: knwon", &arena)),
-             "where 'x: knwon': column 4: expected known, deduced or strided, found 'knwon'; did you mean "
+             "where 'x: knwon': column 4: expected known, deduced, strided or anywhere, found 'knwon'; did you mean "
              "'known'?");
   CHECK_TEXT(refused(where("x known", &arena)),
              "column 3: expected ',' or ':' and words about the input, found 'known'");
   CHECK_TEXT(refused(where("out: known", &arena)), "column 1: expected the name of an input, found 'out'");
   CHECK_TEXT(refused(where("x: known; x: strided", &arena)), "column 11: input 'x' has two rules");
   CHECK_TEXT(refused(where("x: known;", &arena)), "column 10: expected an input, found the end");
-  CHECK_TEXT(refused(where("x:", &arena)), "column 3: expected known, deduced or strided, found the end");
-  CHECK_TEXT(refused(where("x: known bad", &arena)), "column 10: expected known, deduced or strided, found 'bad'");
+  CHECK_TEXT(refused(where("x:", &arena)), "column 3: expected known, deduced, strided or anywhere, found the end");
+  CHECK_TEXT(refused(where("x: known bad", &arena)),
+             "column 10: expected known, deduced, strided or anywhere, found 'bad'");
 }
 
 TEST("REUSE gives each result at most one input, each input at most one result") {

@@ -212,9 +212,9 @@ TEST("marks pair up") {
 TEST("lists, hosts and keyword marks stand where they make sense") {
   refuse_as("f(bool[] b) -> ()", "column 7: there are no lists of bool");
   refuse_as("f(int[n] k, int n) -> ()", "column 7: expected a number or ']', found 'n'");
-  refuse_as("f(int @host k) -> ()", "column 7: only inputs are @host");
+  refuse_as("f(int @host k) -> ()", "column 7: only tensors are @host");
   refuse_as("f(Tensor @hots k) -> ()", "column 11: expected 'host' behind '@', found 'hots'");
-  refuse_as("f(Tensor x) -> Tensor @host y", "column 23: only inputs are @host");
+  refuse_as("f(Tensor(a) x) -> Tensor(a) @host y", "column 29: a result that is @host has memory of its own");
   refuse_as("f(Tensor x, *, *, int k) -> ()", "column 16: '*' is there twice");
   refuse_as("f(Tensor x, *) -> ()", "column 14: expected ',' and arguments behind '*', found ')'");
   refuse_as("f(int k=1, Tensor x) -> ()", "column 19: 'x' has no default, but 'k' before it has");

@@ -1,0 +1,18 @@
+/* Arguments that are not all in one place (docs/dispatch.md): for kernels of backends and for fallbacks. */
+#ifndef TN_DISPATCH_MIXED_H
+#define TN_DISPATCH_MIXED_H
+
+#include "dispatch/frame.h"
+
+/* Are there tensors on two devices, or on a device and in host memory, or @host ones that are not there? */
+bool tn_is_mixed(const tenon_call_t *call);
+/* Runs a kernel of a backend with such arguments, or says why not: those of the host that may come along are copied. */
+tenon_status_t tn_mixed_run(tenon_call_t *call, const tn_kernel_t *kernel);
+/* The same decision where the host's tensors can stay where they are: in a fallback. */
+tenon_status_t tn_mixed_check(tenon_call_t *call);
+/* Says which @host arguments are on a device. */
+tenon_status_t tn_mixed_absent(const tenon_op_t *op, tenon_tensor_t *const *inputs);
+/* "x on npu:0, y on gpu:0; move them to one". */
+tenon_status_t tn_mixed_ambiguous(const tenon_call_t *call);
+
+#endif
