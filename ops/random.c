@@ -1,5 +1,5 @@
-/* Random numbers: dropout, uniform, normal, bernoulli.  Each says in infer how many 32-bit numbers it draws; number i
- * is tenon_random(seed, offset + i), and which element uses which is stated below.  Invariant: a result depends on
+/* Random numbers: dropout, bernoulli, uniform, normal, integers.  Each says in infer how many 32-bit numbers it draws; number
+ * i is tenon_random(seed, offset + i), and which element uses which is stated below.  Invariant: a result depends on
  * seed, offset and its position only, not on how the work was split or fused. */
 #include "axes.h"
 #include "number.h"
@@ -61,21 +61,32 @@ static tenon_status_t draws_one_each(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+/* Without training nothing is drawn. */
+static tenon_status_t dropout_infer(tenon_infer_t *infer) {
+  if (infer->attrs[1].as.i) return draws_one_each(infer);
+  infer->draws = tenon_extent(0);
+  return TENON_OK;
+}
+
 static tenon_status_t ratio_validate(tenon_node_t *node) {
   double ratio = node->attrs[0].as.f;
   if (ratio >= 0 && ratio <= 1) return TENON_OK;
   return tenon_fail(node, TENON_INVALID, "ratio is %g; it is the share of elements that become 0, from 0 to 1", ratio);
 }
 
-/* An element goes to 0 if its number is below this. */
-static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(loop->attrs[0].as.f * 0x1p32); }
+/* The share of elements that go to 0: those whose number is below `threshold`. */
+static double share(const tenon_loop_t *loop) { return loop->attrs[1].as.i ? loop->attrs[0].as.f : 0; }
+static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(share(loop) * 0x1p32); }
 
 #define DEFINE_DROPOUT(dtype, T)                                                                                       \
   static tenon_status_t dropout_##dtype(const tenon_loop_t *loop) {                                                    \
     const T *x = (const T *)loop->data[0];                                                                             \
-    T *out = (T *)loop->data[1], scale = (T)(1 / (1 - loop->attrs[0].as.f));                                           \
+    T *out = (T *)loop->data[1], scale = (T)(1 / (1 - share(loop)));                                                   \
     uint8_t *mask = (uint8_t *)loop->data[2];                                                                          \
     const uint64_t least = threshold(loop);                                                                            \
+    for (int64_t i = 0; !least && i < loop->count; i++) out[i] = x[i] * scale;                                         \
+    if (!least && mask) memset(mask, 1, (size_t)loop->count);                                                          \
+    if (!least) return TENON_OK;                                                                                       \
     EACH_DRAW(loop) {                                                                                                  \
       const int keep = NUMBER >= least;                                                                                \
       out[i] = keep ? x[i] * scale : 0;                                                                                \
@@ -84,7 +95,7 @@ static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(loop->at
     return TENON_OK;                                                                                                   \
   }                                                                                                                    \
   static tenon_status_t dropout_backward_##dtype(const tenon_loop_t *loop) {                                           \
-    const T *dy = (const T *)loop->data[0], scale = (T)(1 / (1 - loop->attrs[0].as.f));                                \
+    const T *dy = (const T *)loop->data[0], scale = (T)(1 / (1 - share(loop)));                                        \
     const uint8_t *mask = (const uint8_t *)loop->data[1];                                                              \
     T *out = (T *)loop->data[2];                                                                                       \
     for (int64_t i = 0; i < loop->count; i++) out[i] = mask[i] ? dy[i] * scale : 0;                                    \
@@ -128,38 +139,19 @@ static tenon_status_t bernoulli_infer(tenon_infer_t *infer) {
   return draws_one_each(infer);
 }
 
-/* ---- uniform, normal: an f64 uses two numbers, 2i and 2i + 1, any other dtype number i --------------------------- */
+/* ---- filling: elements in row-major order ------------------------------------------------------------------------- */
 
+/* Of floats an f64 uses two numbers, 2i and 2i + 1, any other dtype number i; an integer uses two. */
 typedef struct fill_t {
   tenon_tensor_t *out;
   uint64_t seed, offset;
   int64_t count, wide; /* numbers for an element: 1 or 2 */
   int digits;          /* of the mantissa, so that a fraction does not round up to 1 */
+  int is_dense;
   double low, span;
+  int64_t least;  /* of integers */
+  uint64_t range; /* how many there are */
 } fill_t;
-
-static tenon_status_t fill_infer(tenon_infer_t *infer) {
-  tenon_meta_t *out = infer->outputs[0];
-  uint32_t dtype = tenon_dtype_id(out->dtype);
-  ints_t shape;
-  if (dtype != TENON_F16 && dtype != TENON_BF16 && dtype != TENON_F32 && dtype != TENON_F64)
-    return tenon_fail(infer, TENON_INVALID, "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
-  TENON_TRY(ints_read(infer, 0, &shape));
-  if (!shape.known) return out_unknown(infer, out, shape.count);
-  if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
-                      TENON_RANK_MAX);
-  out->ndim = shape.count;
-  for (int32_t i = 0; i < shape.count; i++) {
-    out->dims[i] = shape.at[i];
-    if (tenon_is_known(shape.at[i]) && shape.at[i].value < 0)
-      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64 "; it is at least 0", i,
-                        shape.at[i].value);
-  }
-  infer->draws = dim_add(infer, dims_product(infer, out->dims, 0, out->ndim), tenon_extent(1)); /* a pair at the end */
-  if (dtype == TENON_F64) infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
-  return TENON_OK;
-}
 
 /* Bits of the fractions for elements from `begin`, from the top. */
 static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t *bits) {
@@ -169,71 +161,208 @@ static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t
     bits[i] = fill->wide == 2 ? (uint64_t)numbers[2 * i] << 32 | numbers[2 * i + 1] : (uint64_t)numbers[i] << 32;
 }
 
+/* Where in memory element i is. */
+static int64_t place(const fill_t *fill, int64_t i) {
+  int64_t at = 0;
+  if (fill->is_dense) return i;
+  for (int32_t d = fill->out->ndim - 1; d >= 0; i /= fill->out->shape[d--])
+    at += i % fill->out->shape[d] * fill->out->strides[d];
+  return at;
+}
+
+static void set(const fill_t *fill, int64_t i, double value) {
+  if (i < fill->count) number_set(fill->out->dtype, fill->out->data, place(fill, i), value);
+}
+
+/* for (chunks of elements, at, with `bits` of n) */
+#define EACH_CHUNK(fill)                                                                                               \
+  uint64_t bits[CHUNK];                                                                                                \
+  for (int64_t at = begin * CHUNK, n; at < (fill)->count && at < end * CHUNK; at += CHUNK)                             \
+    if (n = (fill)->count - at < CHUNK ? ((fill)->count - at + 1) / 2 * 2 : CHUNK, fractions(fill, at, n, bits), 1)
+
 static tenon_status_t uniform_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;
-  uint64_t bits[CHUNK];
   (void)call;
-  for (int64_t at = begin * CHUNK; at < fill->count && at < end * CHUNK; at += CHUNK) {
-    int64_t n = fill->count - at < CHUNK ? fill->count - at : CHUNK;
-    fractions(fill, at, n, bits);
-    for (int64_t i = 0; i < n; i++)
-      number_set(fill->out->dtype, fill->out->data, at + i,
-                 fill->low + ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
-  }
+  EACH_CHUNK(fill)
+  for (int64_t i = 0; i < n; i++)
+    set(fill, at + i, fill->low + ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
   return TENON_OK;
 }
 
 /* Box and Muller, "A note on the generation of random normal deviates" (1958): of two fractions, two deviates. */
 static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;
-  uint64_t bits[CHUNK];
   (void)call;
-  for (int64_t at = begin * CHUNK; at < fill->count && at < end * CHUNK; at += CHUNK) {
-    fractions(fill, at, CHUNK, bits);
-    for (int64_t i = 0; i < CHUNK && at + i < fill->count; i += 2) {
-      double radius = sqrt(-2 * log(((double)(bits[i] >> 11) + 0.5) * 0x1p-53));
-      double angle = (double)(bits[i + 1] >> 11) * (0x1p-53 * 6.283185307179586);
-      number_set(fill->out->dtype, fill->out->data, at + i, fill->low + fill->span * (radius * cos(angle)));
-      if (at + i + 1 < fill->count)
-        number_set(fill->out->dtype, fill->out->data, at + i + 1, fill->low + fill->span * (radius * sin(angle)));
-    }
+  EACH_CHUNK(fill)
+  for (int64_t i = 0; i < n; i += 2) {
+    double radius = sqrt(-2 * log(((double)(bits[i] >> 11) + 0.5) * 0x1p-53));
+    double angle = (double)(bits[i + 1] >> 11) * (0x1p-53 * 6.283185307179586);
+    set(fill, at + i, fill->low + fill->span * (radius * cos(angle)));
+    set(fill, at + i + 1, fill->low + fill->span * (radius * sin(angle)));
   }
   return TENON_OK;
 }
 
-static tenon_status_t fill_run(tenon_call_t *call, tenon_part_fn part, double low, double span) {
-  fill_t fill = {.out = call->outputs[0], .low = low, .span = span};
-  uint32_t dtype = tenon_dtype_id(fill.out->dtype);
-  fill.count = tenon_count(fill.out), fill.wide = dtype == TENON_F64 ? 2 : 1;
+/* The upper half of a product: of 64 random bits, one of `range` numbers, none likelier than another by more than
+ * range / 2^64 (Lemire, "Fast random integer generation in an interval", 2019, without his rejection). */
+static uint64_t scaled(uint64_t bits, uint64_t range) {
+  uint64_t low = (bits & 0xffffffff) * (range & 0xffffffff), middle = (bits >> 32) * (range & 0xffffffff) + (low >> 32);
+  uint64_t other = (bits & 0xffffffff) * (range >> 32) + (middle & 0xffffffff);
+  return (bits >> 32) * (range >> 32) + (middle >> 32) + (other >> 32);
+}
+
+static tenon_status_t integer_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const fill_t *fill = (const fill_t *)argument;
+  const int size = fill->out->dtype.bits / 8;
+  (void)call;
+  EACH_CHUNK(fill)
+  for (int64_t i = 0; i < n && at + i < fill->count; i++) {
+    uint64_t value = (uint64_t)fill->least + scaled(bits[i], fill->range);
+    char *to = (char *)fill->out->data + place(fill, at + i) * size;
+    if (size == 1) *(uint8_t *)to = (uint8_t)value;
+    else if (size == 2) *(uint16_t *)(void *)to = (uint16_t)value;
+    else if (size == 4) *(uint32_t *)(void *)to = (uint32_t)value;
+    else *(uint64_t *)(void *)to = value;
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_part_fn part, fill_t fill) {
+  uint32_t dtype = tenon_dtype_id(out->dtype);
+  int64_t dense = 1;
+  fill.out = out, fill.count = tenon_count(out), fill.is_dense = 1;
+  for (int32_t d = out->ndim - 1; d >= 0; dense *= out->shape[d--])
+    if (out->shape[d] != 1 && out->strides[d] != dense) fill.is_dense = 0;
+  fill.wide = dtype == TENON_F64 || fill.range ? 2 : 1;
   fill.digits = dtype == TENON_F64 ? 53 : dtype == TENON_F32 ? 24 : dtype == TENON_F16 ? 11 : 8;
   stream(call, &fill.seed, &fill.offset);
   return call->host->parallel(call, (fill.count + CHUNK - 1) / CHUNK, 16, part, &fill);
 }
+
+/* ---- uniform, normal, randn, randint: new tensors ------------------------------------------------------------------ */
+
+static int is_float(tenon_dtype_t dtype) {
+  uint32_t id = tenon_dtype_id(dtype);
+  return id == TENON_F16 || id == TENON_BF16 || id == TENON_F32 || id == TENON_F64;
+}
+
+static void draws_to_fill(tenon_infer_t *infer, const tenon_meta_t *out) {
+  infer->draws = dim_add(infer, dims_product(infer, out->dims, 0, out->ndim), tenon_extent(1)); /* a pair at the end */
+  if (out->dtype.bits == 64 || !is_float(out->dtype)) infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
+}
+
+static tenon_status_t set_shape(tenon_infer_t *infer, int32_t count, const tenon_dim_t *extents) {
+  tenon_meta_t *out = infer->outputs[0];
+  if (count > TENON_RANK_MAX)
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", count, TENON_RANK_MAX);
+  out->ndim = count;
+  for (int32_t i = 0; i < count; i++) {
+    out->dims[i] = extents[i];
+    if (tenon_is_known(extents[i]) && extents[i].value < 0)
+      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64 "; it is at least 0", i,
+                        extents[i].value);
+  }
+  draws_to_fill(infer, out);
+  return TENON_OK;
+}
+
+static tenon_status_t check_float(tenon_infer_t *infer) {
+  if (is_float(infer->outputs[0]->dtype)) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID, "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
+}
+
+static tenon_status_t fill_infer(tenon_infer_t *infer) { /* the shape is an input */
+  ints_t shape;
+  TENON_TRY(check_float(infer));
+  TENON_TRY(ints_read(infer, 0, &shape));
+  return shape.known ? set_shape(infer, shape.count, shape.at) : out_unknown(infer, infer->outputs[0], shape.count);
+}
+
+static tenon_status_t randn_infer(tenon_infer_t *infer) { /* the shape is an attribute */
+  TENON_TRY(check_float(infer));
+  return set_shape(infer, (int32_t)infer->attrs[0].count, infer->attrs[0].as.dims);
+}
+
 static tenon_status_t uniform_run(tenon_call_t *call) {
-  return fill_run(call, uniform_part, call->attrs[0].as.f, call->attrs[1].as.f - call->attrs[0].as.f);
+  double low = call->attrs[0].as.f;
+  return fill_run(call, call->outputs[0], uniform_part, (fill_t){.low = low, .span = call->attrs[1].as.f - low});
 }
 static tenon_status_t normal_run(tenon_call_t *call) {
-  return fill_run(call, normal_part, call->attrs[0].as.f, call->attrs[1].as.f);
+  return fill_run(call, call->outputs[0], normal_part,
+                  (fill_t){.low = call->attrs[0].as.f, .span = call->attrs[1].as.f});
+}
+static tenon_status_t randn_run(tenon_call_t *call) {
+  return fill_run(call, call->outputs[0], normal_part, (fill_t){.span = 1});
+}
+
+/* From `low` to below `high`, which the dtype must hold. */
+static tenon_status_t randint_validate(tenon_node_t *node) {
+  int64_t low = node->attrs[0].as.i, high = node->attrs[1].as.i;
+  tenon_dtype_t dtype = node->attrs[3].as.dtype;
+  int is_signed = dtype.code == 0, bits = dtype.bits;
+  if ((dtype.code > 1) || bits < 8)
+    return tenon_fail(node, TENON_INVALID, "dtype is no integer of 8 to 64 bits, which random integers can have");
+  if (low >= high)
+    return tenon_fail(node, TENON_INVALID,
+                      "low is %" PRId64 " and high %" PRId64 ": no integer is from low to below high", low, high);
+  int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
+  int64_t most = bits == 64 ? INT64_MAX : (int64_t)(((uint64_t)1 << (bits - is_signed)) - 1);
+  if (low < least || high - 1 > most)
+    return tenon_fail(node, TENON_INVALID,
+                      "integers from %" PRId64 " to below %" PRId64 " do not fit the dtype, which has %" PRId64
+                      " to %" PRId64,
+                      low, high, least, most);
+  return TENON_OK;
+}
+
+static tenon_status_t randint_infer(tenon_infer_t *infer) {
+  return set_shape(infer, (int32_t)infer->attrs[2].count, infer->attrs[2].as.dims);
+}
+
+static tenon_status_t randint_run(tenon_call_t *call) {
+  int64_t low = call->attrs[0].as.i;
+  return fill_run(call, call->outputs[0], integer_part,
+                  (fill_t){.least = low, .range = (uint64_t)call->attrs[1].as.i - (uint64_t)low});
+}
+
+/* ---- uniform_, normal_: in place ----------------------------------------------------------------------------------- */
+
+static tenon_status_t in_place_infer(tenon_infer_t *infer) {
+  draws_to_fill(infer, infer->inputs[0]);
+  return out_like(infer->outputs[0], infer->inputs[0]);
+}
+
+static tenon_status_t uniform_in_place(tenon_call_t *call) {
+  double low = call->attrs[0].as.f;
+  return fill_run(call, call->inputs[0], uniform_part, (fill_t){.low = low, .span = call->attrs[1].as.f - low});
+}
+static tenon_status_t normal_in_place(tenon_call_t *call) {
+  return fill_run(call, call->inputs[0], normal_part,
+                  (fill_t){.low = call->attrs[0].as.f, .span = call->attrs[1].as.f});
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 #define FILL TENON_TYPES("shape: i64|i32; out = dtype"), TENON_WHERE("shape: known"), TENON_INFER(fill_infer)
+#define IN_PLACE                                                                                                       \
+  TENON_TYPES("x: float; out = x"), TENON_INFER(in_place_infer), TENON_GRADIENT("x: none"),                            \
+      TENON_TRAITS(TENON_PURE | TENON_RANDOM)
 
 /* clang-format off */
 TENON_ITEMS(core_random,
-  TENON_OP("dropout(Tensor x, *, float ratio=0.5) -> (Tensor out, Tensor? mask)",
-    TENON_DOC("0 for a share `ratio` of elements, by chance, x / (1 - ratio) for the others, where mask is true."),
+  TENON_OP("dropout(Tensor x, *, float ratio=0.5, bool training=True) -> (Tensor out, Tensor? mask)",
+    TENON_DOC("0 for a share `ratio` of elements, by chance, x / (1 - ratio) for the others, where mask is true.\n"
+              "Without training out is x, mask is true, and no number is drawn."),
     TENON_TYPES("x: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; out = x; mask = bool"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
-    TENON_VALIDATE(ratio_validate), TENON_INFER(draws_one_each),
-    TENON_GRADIENT("x: core::dropout_backward(grad, mask, ratio=ratio)"),
+    TENON_VALIDATE(ratio_validate), TENON_INFER(dropout_infer),
+    TENON_GRADIENT("x: core::dropout_backward(grad, mask, ratio=ratio, training=training)"),
     TENON_LOOP("f32 -> f32, bool", dropout_f32), TENON_LOOP("f64 -> f64, bool", dropout_f64)),
-  TENON_OP("dropout_backward(Tensor dy, Tensor mask, *, float ratio=0.5) -> Tensor",
-    TENON_DOC("dy / (1 - ratio) where mask is true, else 0."),
+  TENON_OP("dropout_backward(Tensor dy, Tensor mask, *, float ratio=0.5, bool training=True) -> Tensor",
+    TENON_DOC("dy / (1 - ratio), without training dy, where mask is true, else 0."),
     TENON_TYPES("dy: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; mask: bool; out = dy"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
-    TENON_GRADIENT("dy: core::dropout_backward(grad, mask, ratio=ratio)"),
+    TENON_GRADIENT("dy: core::dropout_backward(grad, mask, ratio=ratio, training=training)"),
     TENON_LOOP("f32, bool -> f32", dropout_backward_f32), TENON_LOOP("f64, bool -> f64", dropout_backward_f64)),
   TENON_OP("bernoulli(Tensor x, *, dtype dtype=f32) -> Tensor",
     TENON_DOC("1 with the probability x, else 0."),
@@ -241,12 +370,27 @@ TENON_ITEMS(core_random,
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
     TENON_INFER(bernoulli_infer), TENON_GRADIENT("x: none"),
     TENON_KERNEL("cpu", bernoulli_run)),
-  TENON_OP("uniform(Tensor @host shape, *, float low=0.0, float high=1.0, dtype dtype=f32) -> Tensor",
+  TENON_OP("uniform(Tensor @host shape, *, float low=0.0, float high=1.0, dtype dtype=f32, device? device=None) -> Tensor",
     TENON_DOC("Numbers from low to high, all alike; high itself only if rounding leads there."),
     FILL, TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", uniform_run)),
-  TENON_OP("normal(Tensor @host shape, *, float mean=0.0, float scale=1.0, dtype dtype=f32) -> Tensor",
+  TENON_OP("normal(Tensor @host shape, *, float mean=0.0, float scale=1.0, dtype dtype=f32, device? device=None) -> Tensor",
     TENON_DOC("Numbers of a normal distribution with this mean and standard deviation."),
     FILL, TENON_TRAITS(TENON_PURE | TENON_RANDOM),
-    TENON_KERNEL("cpu", normal_run)))
+    TENON_KERNEL("cpu", normal_run)),
+  TENON_OP("randn(*, dim[] shape, dtype dtype=f32, device? device=None) -> Tensor",
+    TENON_DOC("Numbers of the standard normal distribution, on the device, else on the thread's default one."),
+    TENON_TYPES("out = dtype"), TENON_INFER(randn_infer), TENON_TRAITS(TENON_PURE | TENON_RANDOM),
+    TENON_KERNEL("cpu", randn_run)),
+  TENON_OP("randint(*, int low=0, int high, dim[] shape, dtype dtype=i64, device? device=None) -> Tensor",
+    TENON_DOC("Integers from low to below high, all alike."),
+    TENON_TYPES("out = dtype"), TENON_VALIDATE(randint_validate), TENON_INFER(randint_infer),
+    TENON_TRAITS(TENON_PURE | TENON_RANDOM),
+    TENON_KERNEL("cpu", randint_run)),
+  TENON_OP("uniform_(Tensor(a!) x, *, float low=0.0, float high=1.0) -> Tensor(a!)",
+    TENON_DOC("Writes numbers from low to high into x, all alike."),
+    IN_PLACE, TENON_KERNEL("cpu strided", uniform_in_place)),
+  TENON_OP("normal_(Tensor(a!) x, *, float mean=0.0, float std=1.0) -> Tensor(a!)",
+    TENON_DOC("Writes numbers of a normal distribution with this mean and standard deviation into x."),
+    IN_PLACE, TENON_KERNEL("cpu strided", normal_in_place)))
 /* clang-format on */

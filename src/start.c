@@ -49,7 +49,7 @@ void tenon_shutdown(void) {
   if (started) {
     tn_registry_clear();
     tn_registrations_clear();
-    tn_layers_clear(), tn_autocast_clear();
+    tn_layers_clear(), tn_autocast_clear(), tn_generators_clear();
     tn_autograd_clear();
     tn_parallel_shutdown();
     __atomic_store_n(&started, 0, __ATOMIC_RELEASE);

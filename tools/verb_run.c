@@ -225,7 +225,7 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
        &run.profile},
       {"dump", 0, OPTION_TEXTS, "plan|graph|shapes",
        "print that; may be repeated.  graph and shapes need no run, and with no input there is none", &run.dumps},
-      {"seed", 's', OPTION_INT, "N", "seed of random operators (0)", &run.seed},
+      {"seed", 's', OPTION_INT, "N", "seed of random operators (0); every run draws the same numbers", &run.seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, 1, "MODEL", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);

@@ -191,9 +191,6 @@ TENON_API tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_va
                                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                        tenon_tensor_t **outputs, uint64_t wanted);
-/* Seed of random operators called from this thread; each call then takes the numbers after the last one's. */
-TENON_API void tenon_random_seed(uint64_t seed);
-
 /* An operator with attributes, its state and its prepared code: the hot form where an operator has state. */
 typedef struct tenon_bound_t tenon_bound_t;
 TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -203,6 +200,40 @@ TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *c
                                          tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                           uint64_t wanted);
+
+/* ---- random numbers --------------------------------------------------------------------------------------------- */
+
+/* Random operators (those with the trait TENON_RANDOM) draw from a generator: a seed and a position in its stream, whose
+ * number i is tenon_random(seed, i).  A call takes as many numbers as its infer says, from the position on, and which element
+ * uses which depends on its place alone: the same seed and position give the same numbers on every device, with every number
+ * of threads.  Each device has a generator, at first of seed 0; calls draw from their device's unless the thread has another.
+ * Any thread may draw from any generator, without a lock; of two at once each gets numbers of its own, in whatever order. */
+typedef struct tenon_generator_t tenon_generator_t;
+
+/* This thread's calls draw from a generator of its own from here on, with that seed, from position 0. */
+TENON_API void tenon_random_seed(uint64_t seed);
+/* This thread's calls draw from that one, which must outlive its use; NULL: from their device's.  Gives what they drew from
+ * before (NULL: their device's). */
+TENON_API tenon_generator_t *tenon_generator_use(tenon_generator_t *generator);
+/* Lends the generator of a device. */
+TENON_API tenon_status_t tenon_generator_of(tenon_device_t device, tenon_generator_t **out_generator);
+/* One of the program's own, which it releases. */
+TENON_API tenon_status_t tenon_generator_create(uint64_t seed, tenon_generator_t **out_generator);
+TENON_API void tenon_generator_release(tenon_generator_t *generator);
+/* The position becomes 0.  Calls of other threads meanwhile draw by the old seed or the new one. */
+TENON_API void tenon_generator_seed_set(tenon_generator_t *generator, uint64_t seed);
+TENON_API uint64_t tenon_generator_seed_get(const tenon_generator_t *generator);
+/* A seed of the system's making, which out_seed gets (NULL: not wanted). */
+TENON_API tenon_status_t tenon_generator_seed_system(tenon_generator_t *generator, uint64_t *out_seed);
+TENON_API void tenon_generator_offset_set(tenon_generator_t *generator, uint64_t offset);
+TENON_API uint64_t tenon_generator_offset_get(const tenon_generator_t *generator);
+/* Takes `count` numbers for the program itself and gives the position of the first. */
+TENON_API uint64_t tenon_generator_take(tenon_generator_t *generator, uint64_t count);
+/* Seed and position as bytes, the same on every machine, and back.  `size` is TENON_GENERATOR_STATE.  Errors of restore, and
+ * then the generator is as it was: no such state, one of a newer version, one cut off, one that was changed. */
+enum { TENON_GENERATOR_STATE = 40 };
+TENON_API tenon_status_t tenon_generator_save(const tenon_generator_t *generator, void *out_state, uint64_t size);
+TENON_API tenon_status_t tenon_generator_restore(tenon_generator_t *generator, const void *state, uint64_t size);
 
 /* ---- dispatch --------------------------------------------------------------------------------------------------- */
 

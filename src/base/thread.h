@@ -3,16 +3,23 @@
 #ifndef TN_BASE_THREAD_H
 #define TN_BASE_THREAD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-typedef struct tn_thread_calls_t { /* what calls of a thread see; carried to threads that work for it */
-  uint64_t include, exclude;       /* dispatch keys: see dispatch/key.h */
-  uint64_t layers;                 /* of users that are on, by number: dispatch/layers.c */
-  struct tn_mode_t *modes;         /* the stack, the top first */
-  int32_t device_type, device_id;  /* the default device, of calls that state none; type 0: the CPU */
+/* Of random numbers: the next one is number `offset` of the seed's stream; both are atomic. */
+typedef struct tenon_generator_t {
+  uint64_t seed, offset;
+} tenon_generator_t;
+
+typedef struct tn_thread_calls_t {      /* what calls of a thread see; carried to threads that work for it */
+  uint64_t include, exclude;            /* dispatch keys: see dispatch/key.h */
+  uint64_t layers;                      /* of users that are on, by number: dispatch/layers.c */
+  struct tn_mode_t *modes;              /* the stack, the top first */
+  int32_t device_type, device_id;       /* the default device, of calls that state none; type 0: the CPU */
   uint64_t autocast_f16, autocast_bf16; /* backends whose calls run in lower precision: dispatch/autocast.c */
-  int32_t mixed, mixed_once;       /* what calls with arguments in several places do; of one call */
-  int32_t is_inference;            /* memory that is made now is never used for gradients */
+  int32_t mixed, mixed_once;            /* what calls with arguments in several places do; of one call */
+  tenon_generator_t *generator;         /* that calls draw from; NULL: their device's */
+  int32_t is_inference;                 /* memory that is made now is never used for gradients */
 } tn_thread_calls_t;
 
 enum { TN_GATES = 32 };
@@ -25,15 +32,14 @@ typedef struct tn_kept_t { /* free blocks of one size: of kind k 64 * (k + 1) by
 
 typedef struct tn_thread_t {
   tn_thread_calls_t calls;
-  int32_t depth;            /* of calls that are traced */
-  int32_t nesting;          /* of calls, layers and modes in one another: bounded, dispatch/call.h */
-  uint32_t gates[TN_GATES]; /* calls that are in code of each unloadable library: dispatch/call.c */
-  struct tn_thread_t *next; /* all threads\' blocks */
-  int32_t threads;          /* of a parallel-for begun by this thread; 0: the process's default */
-  int32_t inside;           /* depth of parallel-for: inner ones run on this thread alone */
-  void *profile;            /* the profile that spans of this thread go to, or NULL */
-  uint64_t seed, drawn;     /* random numbers of this thread, if it has a seed of its own */
-  int32_t has_seed;
+  int32_t depth;                      /* of calls that are traced */
+  int32_t nesting;                    /* of calls, layers and modes in one another: bounded, dispatch/call.h */
+  uint32_t gates[TN_GATES];           /* calls that are in code of each unloadable library: dispatch/call.c */
+  struct tn_thread_t *next;           /* all threads\' blocks */
+  int32_t threads;                    /* of a parallel-for begun by this thread; 0: the process's default */
+  int32_t inside;                     /* depth of parallel-for: inner ones run on this thread alone */
+  void *profile;                      /* the profile that spans of this thread go to, or NULL */
+  tenon_generator_t own_generator;    /* of tenon_random_seed */
   int32_t no_gradient;                /* what calls without a gradient do, 0: as the process says */
   int32_t frees;                      /* it is freeing histories */
   struct tn_node_t *dead_nodes;       /* that it still has to free */
@@ -75,6 +81,8 @@ int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument);
 void tn_join(tn_spawned_t *thread);
 /* Processors that this process may run on. */
 int32_t tn_processor_count(void);
+/* Random bytes of the system, at most 256; false: it has none. */
+int tn_entropy(void *out_bytes, size_t size);
 /* Nanoseconds of a clock that only goes forward. */
 int64_t tn_now(void);
 

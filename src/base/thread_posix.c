@@ -104,3 +104,5 @@ int64_t tn_now(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
+
+int tn_entropy(void *out_bytes, size_t size) { return getentropy(out_bytes, size) == 0; }

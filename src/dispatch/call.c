@@ -111,31 +111,19 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   return status;
 }
 
-/* ---- random numbers --------------------------------------------------------------------------------------------- */
-
-static const uint64_t process_seed = 0x7e5eed; /* of all threads that set no seed of their own */
-static uint64_t process_drawn;
-
-void tenon_random_seed(uint64_t seed) {
-  tn_thread_t *thread = tn_thread();
-  thread->seed = seed, thread->drawn = 0, thread->has_seed = 1;
-}
-
-tenon_random_t tn_random_take(int64_t draws) {
-  tn_thread_t *thread = tn_thread();
-  uint64_t more = draws > 0 ? (uint64_t)draws : 0, offset = thread->drawn;
-  if (thread->has_seed) thread->drawn += more;
-  else offset = __atomic_fetch_add(&process_drawn, more, __ATOMIC_RELAXED);
-  return (tenon_random_t){sizeof(tenon_random_t), 0, thread->has_seed ? thread->seed : process_seed, offset, NULL};
-}
-
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
-/* Numbers that a call draws at most: as infer says, else one for each element of the largest result. */
-static int64_t draws_of(const tenon_op_t *op, int64_t stated, tenon_tensor_t *const *outputs) {
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o] && outputs[o]->data && tenon_count(outputs[o]) > stated) stated = tenon_count(outputs[o]);
-  return stated;
+/* Takes the numbers of a call: as many as infer stated, else (-1) one for each element of the largest result, from the
+ * generator of the device where it runs. */
+static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const tenon_value_t *attrs,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  tenon_device_t device = tn_device_of(op, attrs, inputs);
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!outputs[o] || !outputs[o]->data) continue;
+    if (device.type == 1) device = outputs[o]->device;
+    if (stated < 0 || !op->infer) stated = tenon_count(outputs[o]) > stated ? tenon_count(outputs[o]) : stated;
+  }
+  return tn_random_take(device, stated);
 }
 
 static tenon_status_t run_writing(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
@@ -162,7 +150,8 @@ static tenon_status_t run_special(const tenon_op_t *op, const tenon_value_t *att
     tn_scratch_reset(mark);
     if (status != TENON_OK) return status;
   }
-  tenon_random_t random = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
+  int64_t stated = op->infer ? inference.infer.draws.value : -1;
+  tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
   return run_writing(op, attrs, inputs, outputs, state, &random);
 }
 
@@ -397,7 +386,7 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   if (status == TENON_OK)
     status = make_results(&inference, op, call->attrs, call->state, call->inputs, outputs, wanted, &made);
   if (status == TENON_OK && op->traits & TENON_RANDOM && !random) {
-    own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
+    own = take_numbers(op, inference.infer.draws.value, call->attrs, call->inputs, outputs);
     call->random = &own;
   }
   frame->infers = false;
@@ -451,7 +440,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       op->is_view && !given && !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
   if (status == TENON_OK && !is_view_only) {
     if (op->traits & TENON_RANDOM && !random && !has_slots) {
-      own = tn_random_take(draws_of(op, inference.infer.draws.value, outputs));
+      own = take_numbers(op, inference.infer.draws.value, attrs, inputs, outputs);
       random = &own;
     }
     for (uint32_t o = 0; given && o < op->output_count; o++) /* before: what is saved of them is the new contents */

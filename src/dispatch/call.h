@@ -22,8 +22,9 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_t
 /* The same with a state of the caller's. */
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted);
-/* Seed and position of this thread's random stream; `draws` numbers are taken. */
-tenon_random_t tn_random_take(int64_t draws);
+/* Takes `draws` numbers from the thread's generator, else the device's: generator.c. */
+tenon_random_t tn_random_take(tenon_device_t device, int64_t draws);
+void tn_generators_clear(void); /* at shutdown: those of devices are as at the start */
 
 /* The state for these attribute values, made on first use and kept with the operator: state.c. */
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);

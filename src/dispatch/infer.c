@@ -287,8 +287,8 @@ static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op
 
 tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                         tenon_meta_t *const *inputs, tenon_meta_t *const *outputs) {
-  f->infer = (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op, attrs, op->context, state,
-                             inputs,          outputs,           {0},      {0}};
+  f->infer = (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op,  attrs, op->context, state,
+                             inputs,          outputs,           {0},      {-1} /* not stated */};
   f->status = TENON_OK, f->bound_count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!inputs[i] && !op->schema.inputs[i].is_optional)

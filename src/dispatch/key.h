@@ -3,6 +3,7 @@
 #ifndef TN_DISPATCH_KEY_H
 #define TN_DISPATCH_KEY_H
 
+#include "base/thread.h"
 #include "core/tensor.h"
 
 enum {
@@ -40,12 +41,14 @@ static inline bool tn_key_shares_bit(uint64_t keys) {
 
 typedef struct tn_slot_t tn_slot_t;
 
-typedef struct tn_backend_t { /* lives until the process ends; its last two fields change under the registry's mutex */
+typedef struct
+    tn_backend_t { /* lives until the process ends; prefers_fallback and row change under the registry's mutex */
   const char *name;
-  int32_t index, bit;    /* order of first sight: 0 is cpu, 1 meta */
-  tenon_device_t device; /* of its first ordinal */
-  bool prefers_fallback; /* to decomposing: composites stand behind its fallback */
-  const tn_slot_t *row;  /* of operators that have nothing for it: its fallback; NULL: missing */
+  int32_t index, bit;                /* order of first sight: 0 is cpu, 1 meta */
+  tenon_device_t device;             /* of its first ordinal */
+  bool prefers_fallback;             /* to decomposing: composites stand behind its fallback */
+  const tn_slot_t *row;              /* of operators that have nothing for it: its fallback; NULL: missing */
+  tenon_generator_t generators[256]; /* of random numbers, by ordinal */
 } tn_backend_t;
 
 static inline bool tn_backend_prefers_fallback(const tn_backend_t *backend) {

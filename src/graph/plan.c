@@ -525,7 +525,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   for (int32_t o = 0; o < node->output_count && op->traits & TENON_RANDOM; o++) {
     const tn_place_t *place = place_of(p, node->outputs[o]);
     int64_t count = place->stage == p->index ? tenon_count(&place->tensor->view) : 0; /* else it is not wanted */
-    if (count > action->draws) action->draws = count;
+    if (count > action->draws && inference.infer.draws.value < 0) action->draws = count;
   }
   action->frame.kernel = kernel;
   action->frame.call = (tenon_call_t){.size = sizeof(tenon_call_t),

@@ -195,7 +195,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
   } else {
     bool serial = action->kernel->words.flags & TN_KERNEL_SERIAL;
     if (step->node->op->traits & TENON_RANDOM) {
-      random = tn_random_take(action->draws);
+      random = tn_random_take((tenon_device_t){1, 0}, action->draws);
       action->frame.call.random = &random;
     }
     if (serial) tn_mutex_lock(&step->lock);

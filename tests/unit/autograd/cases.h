@@ -125,8 +125,8 @@ static const case_t cases[] = {
 };
 
 /* With a gradient text that says none for every input: nothing to check. */
-static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::round",
-  "core::shape", "core::sign", "core::size", "core::size_ratio"};
+static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::normal_", "core::round",
+  "core::shape", "core::sign", "core::size", "core::size_ratio", "core::uniform_"};
 /* Whose gradient says error for every input. */
 static const char *const not_yet[] = {"core::clip_backward", "core::concat_backward"};
 /* clang-format on */
