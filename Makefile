@@ -35,6 +35,9 @@ test-%: build
 sanitize: build ## all C tests and the ONNX cases under address, undefined and thread sanitizers
 	@scripts/sanitize.sh all
 
+stress: build ## kernels and libraries come and go while others call: 10 s, and 60 s under the thread sanitizer
+	@scripts/stress.sh $(BUILD)
+
 fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
 	@scripts/fuzz.sh
 
@@ -53,4 +56,4 @@ format: ## clang-format over the C sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test sanitize fuzz bench zoo install format clean
+.PHONY: help packages build run test sanitize stress fuzz bench zoo install format clean

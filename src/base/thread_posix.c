@@ -90,6 +90,8 @@ int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument) {
 
 void tn_join(tn_spawned_t *thread) { pthread_join(*(pthread_t *)(void *)thread, NULL); }
 
+void tn_thread_yield(void) { sched_yield(); }
+
 int32_t tn_processor_count(void) {
 #if defined(__linux__)
   cpu_set_t set;

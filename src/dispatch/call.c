@@ -66,10 +66,15 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
   if (__builtin_expect(!op->input_count, 0)) keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
-  keys &= ~thread->calls.exclude & tn_op_mask(op);
   const tn_slot_t *slot =
       __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
-  if (__builtin_expect(keys != TN_KEY_CPU, 0)) slot = tn_table_slot(op, keys);
+  uint64_t all = keys & ~thread->calls.exclude;
+  keys = all & slot->mask;
+  if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
+    slot = tn_table_slot(op, keys);
+    if (__builtin_expect((all & ~keys & slot->mask) != 0, 0)) /* a newer slot than that of the mask */
+      keys = all & slot->mask, slot = tn_table_slot(op, keys);
+  }
   frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
   frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
   frame->call.context = slot->context, frame->call.state = state;

@@ -41,19 +41,13 @@ static inline bool tn_key_shares_bit(uint64_t keys) {
 
 typedef struct tn_slot_t tn_slot_t;
 
-typedef struct
-    tn_backend_t { /* lives until the process ends; prefers_fallback and row change under the registry's mutex */
+typedef struct tn_backend_t { /* lives until the process ends; row changes under the registrations' mutex */
   const char *name;
   int32_t index, bit;                /* order of first sight: 0 is cpu, 1 meta */
   tenon_device_t device;             /* of its first ordinal */
-  bool prefers_fallback;             /* to decomposing: composites stand behind its fallback */
   const tn_slot_t *row;              /* of operators that have nothing for it: its fallback; NULL: missing */
   tenon_generator_t generators[256]; /* of random numbers, by ordinal */
 } tn_backend_t;
-
-static inline bool tn_backend_prefers_fallback(const tn_backend_t *backend) {
-  return __atomic_load_n(&backend->prefers_fallback, __ATOMIC_RELAXED);
-}
 
 enum { TN_BACKENDS_MAX = 1024 };
 /* The backend of that name; one that nobody named before gets the next bit.  Errors: bad or reserved name, too many. */

@@ -183,7 +183,7 @@ static uint64_t layouts_of(const tenon_call_t *call) {
   uint64_t keys = 0;
   for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
   for (uint32_t o = 0; o < op->output_count; o++) keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
-  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_op_mask(op);
+  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_frame_of_const(call)->slot->mask;
 }
 
 tenon_status_t tn_layer_below(tenon_call_t *call) {
@@ -215,13 +215,12 @@ tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *
  * not. */
 static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tn_frame_t *frame = tn_frame_of(call);
-  if (frame->slot->rule != TN_RULE_DIRECT || (kernel && kernel->kind != TN_KERNEL_COMPOSITE)) return NULL;
   const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
   if (tn_key_shares_bit(frame->keys)) backends_of(call, found);
   const tn_backend_t *backend = found[0];
   const tn_slot_t *row = tn_table_row(backend);
   if (!backend || row->rule == TN_RULE_MISSING || (kernel && frame->slot->denial)) return NULL;
-  bool serves = !kernel || (row->rule == TN_RULE_FALLBACK && tn_backend_prefers_fallback(backend));
+  bool serves = !kernel || row->is_preferred;
   return serves ? row : NULL;
 }
 
@@ -254,8 +253,14 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
   const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
-  const tn_slot_t *fallback =
-      __builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) ? fallback_of_dtype(call, kernel) : NULL;
+  const tn_slot_t *fallback = NULL;
+  if (__builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) && frame->slot->rule == TN_RULE_DIRECT) {
+    const tn_slot_t *now;
+    uint64_t last;
+    do last = tn_table_last_change(), now = tn_slot_again(call), fallback = fallback_of_dtype(call, kernel);
+    while (tn_table_has_changed(last));
+    if (now != frame->slot) return frame->slot = now, call->context = now->context, tn_slot_run(call);
+  }
   if (fallback && frame->slot->denial) return tn_layer_denied(call);
   if (fallback) {
     frame->slot = fallback, call->context = fallback->context;

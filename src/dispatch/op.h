@@ -65,7 +65,9 @@ struct
   const tn_kernel_t *only;                   /* the kernel that there is, where dtypes do not choose */
   const tn_kernel_t *const *const *by_dtype; /* else for each dtype candidates, best first */
   const tn_kernel_t *denial;                 /* the words that deny the backend's fallback; NULL: it may serve */
+  uint64_t mask; /* keys that concern the operator while this slot is in its table: others are not looked at */
   uint8_t rule;
+  bool is_preferred;      /* a fallback: composites stand behind it */
   uint8_t gate;           /* of the unloadable library whose code it runs, GATE_SEVERAL of more than one; 0: none */
   struct tn_slot_t *next; /* all that were made for the operator: one is used again when it is right again */
 };
@@ -82,8 +84,7 @@ typedef struct tn_other_t { /* a backend that shares its bit with others */
 
 struct tenon_op_t {
   /* line 0 */
-  uint64_t mask;           /* keys that concern the operator: others are not looked at.  An optimisation, see table.c */
-  const tn_slot_t *cpu;    /* of plain tensors on the CPU */
+  const tn_slot_t *cpu;    /* of plain tensors on the CPU; its mask is that of calls, so that both change at once */
   const tn_slot_t **slots; /* of keys with an index, from 1 */
   const tn_slot_t *others; /* of backends without one; NULL: their row */
   const tenon_value_t *defaults;
@@ -99,6 +100,7 @@ struct tenon_op_t {
   bool is_view;     /* its results are views, which infer describes: no kernel is needed */
   bool is_anywhere; /* what the CPU has serves backends without kernels too */
   tn_slot_t *made;  /* all slots */
+  uint64_t mask;    /* of those that are made now; under the registry's mutex */
   tn_other_t *other_backends;
   tn_copy_counts_t fallbacks, moves;
   int32_t mixed;                 /* what calls with arguments in several places do, 0: as the thread says */
@@ -128,7 +130,7 @@ struct tenon_op_t {
   tn_arena_t arena;
 };
 
-static inline uint64_t tn_op_mask(const tenon_op_t *op) { return __atomic_load_n(&op->mask, __ATOMIC_RELAXED); }
+static inline uint64_t tn_op_mask(const tenon_op_t *op) { return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask; }
 /* The kernel of a slot for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
 const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs);

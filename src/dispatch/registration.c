@@ -85,7 +85,7 @@ tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn 
 }
 
 /* The place of a fallback: a backend's row, or that of a layer. */
-static tenon_status_t take_row(tenon_registration_t *r, const char *key, uint32_t flags) {
+static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
   int bit = tn_key_find(key);
   if (bit > TN_BIT_META) {
     if (bit != TN_BIT_VIEW && bit != TN_BIT_AUTOGRAD && bit != TN_BIT_AUTOCAST && bit != TN_BIT_FUNCTIONAL)
@@ -99,9 +99,7 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key, uint32_
   if (r->backend == &tn_backend_cpu)
     return tn_fail(TENON_INVALID, "the CPU can have no fallback: there is nothing behind it");
   if (r->backend->row) return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
-  __atomic_store_n(&r->backend->prefers_fallback, (flags & TENON_PREFERRED) != 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&r->backend->row, &r->slot, __ATOMIC_RELEASE);
-  return TENON_OK;
+  return tn_backend_row_set(r->backend, &r->slot), TENON_OK;
 }
 
 tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,
@@ -112,9 +110,10 @@ tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *conte
     return tn_fail(TENON_INVALID, "fallback of %s: unknown flags %#x", key, flags);
   tenon_registration_t *r = tn_allocate_zero(1, sizeof *r);
   if (!r) return tn_no_memory("a fallback", sizeof *r);
-  r->slot = (tn_slot_t){.run = run, .context = context, .rule = TN_RULE_FALLBACK};
+  r->slot = (tn_slot_t){
+      .run = run, .context = context, .rule = TN_RULE_FALLBACK, .is_preferred = (flags & TENON_PREFERRED) != 0};
   tn_mutex_lock(&lock);
-  tenon_status_t status = take_row(r, key, flags);
+  tenon_status_t status = take_row(r, key);
   tn_mutex_unlock(&lock);
   if (status == TENON_OK) r->destroy = destroy, keep(r), *out_registration = r;
   else tn_release_memory(r);
@@ -125,7 +124,7 @@ static void undo(tenon_registration_t *r) {
   if (r->is_undone) return;
   r->is_undone = true;
   if (r->library) r->is_undone = tn_registry_undo(r->library);
-  else if (r->backend) __atomic_store_n(&r->backend->row, NULL, __ATOMIC_RELEASE);
+  else if (r->backend) tn_backend_row_set(r->backend, NULL);
   else tn_row_set(r->bit, NULL);
 }
 

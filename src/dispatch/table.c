@@ -1,6 +1,6 @@
 /* Tables: by which rule an operator's slot for each key holds what it holds.  Called by the registry when kernels come or
  * go; calls read what it stored.  Invariant: a slot never changes once it is in a table, a change is one pointer stored, so
- * a call sees all of the old slot or all of the new one; the mask may have a key too many in between, never one too few. */
+ * a call sees all of the old slot or all of the new one, and with each slot the mask that goes with it. */
 #include "dispatch/table.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@
 
 /* ---- rows that all operators share ------------------------------------------------------------------------------ */
 
-static const tn_slot_t missing = {.run = tn_layer_missing, .rule = TN_RULE_MISSING};
+#define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1) /* above are no keys */
+static const tn_slot_t missing = {.run = tn_layer_missing, .mask = ALL, .rule = TN_RULE_MISSING};
 static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
 static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_LAYER};
 static const tn_slot_t autograd_others = {.run = tn_layer_autograd_others, .rule = TN_RULE_LAYER};
@@ -25,7 +26,6 @@ static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
 static const tn_slot_t mode = {.run = tn_layer_mode, .rule = TN_RULE_LAYER};
 static const tn_slot_t trace = {.run = tn_layer_trace, .rule = TN_RULE_LAYER};
 static const tn_slot_t autocast = {.run = tn_layer_autocast, .rule = TN_RULE_LAYER};
-static const tn_slot_t view = {.run = tn_layer_view, .rule = TN_RULE_VIEW};
 static const tn_slot_t gradient = {.run = tn_layer_gradient, .rule = TN_RULE_GRADIENT};
 static const tn_slot_t no_gradient = {.run = tn_layer_gradient, .rule = TN_RULE_FALLTHROUGH}; /* says so in backward */
 static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
@@ -53,7 +53,27 @@ const tn_slot_t *tn_row_get(int bit) {
   return row ? row : row_at_start(bit);
 }
 
-void tn_row_set(int bit, const tn_slot_t *slot) { __atomic_store_n(&rows[bit], slot, __ATOMIC_RELEASE); }
+static uint64_t begun, over; /* changes of tables and rows */
+
+static void begin_change(void) { __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST); }
+static void end_change(void) { __atomic_fetch_add(&over, 1, __ATOMIC_RELEASE); }
+
+uint64_t tn_table_last_change(void) { return __atomic_load_n(&over, __ATOMIC_ACQUIRE); }
+
+bool tn_table_has_changed(uint64_t last) {
+  if (__builtin_expect(__atomic_load_n(&begun, __ATOMIC_ACQUIRE) == last, 1)) return false;
+  tn_thread_yield(); /* a change is a few stores, unless the system holds its thread up */
+  return true;
+}
+
+static void set_row(const tn_slot_t **row, const tn_slot_t *slot) {
+  begin_change();
+  __atomic_store_n(row, slot, __ATOMIC_RELEASE);
+  end_change();
+}
+
+void tn_row_set(int bit, const tn_slot_t *slot) { set_row(&rows[bit], slot); }
+void tn_backend_row_set(tn_backend_t *backend, const tn_slot_t *slot) { set_row(&backend->row, slot); }
 
 const tn_slot_t *tn_table_row(const tn_backend_t *backend) {
   const tn_slot_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
@@ -65,13 +85,13 @@ const tn_slot_t *tn_table_row(const tn_backend_t *backend) {
 /* Of a backend for which the operator has nothing of its own. */
 static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_slot_t *row = tn_table_row(backend), *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&op->is_anywhere, __ATOMIC_RELAXED)) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&op->is_anywhere, __ATOMIC_ACQUIRE)) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   if (!composite) return row;
   if (row->rule != TN_RULE_FALLBACK) return composite;
-  return tn_backend_prefers_fallback(backend) || composite->rule == TN_RULE_VIEW ? row : composite;
+  return row->is_preferred || composite->rule == TN_RULE_VIEW ? row : composite;
 }
 
-const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
+static const tn_slot_t *find_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_other_t *other = __atomic_load_n(&op->autograd_backends, __ATOMIC_ACQUIRE);
   while (other && other->backend != backend) other = other->next;
   const tn_slot_t *own = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
@@ -79,10 +99,15 @@ const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *bac
   return own && own != &use_row ? own : tn_row_get(TN_BIT_AUTOGRAD);
 }
 
-const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
-  if (!keys) return &missing;
-  int bit = tn_key_highest(keys);
-  if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_slot_t *slot;
+  uint64_t last;
+  do last = tn_table_last_change(), slot = find_autograd(op, backend);
+  while (tn_table_has_changed(last));
+  return slot;
+}
+
+static const tn_slot_t *find(const tenon_op_t *op, uint64_t keys, int bit) {
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
   if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
   if (bit == TN_BIT_AUTOGRAD && tn_key_shares_bit(keys)) return &autograd_others;
@@ -95,11 +120,28 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
   return shared_slot(op, tn_backend_of_keys(keys));
 }
 
+const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
+  if (!keys) return &missing;
+  int bit = tn_key_highest(keys);
+  if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  const tn_slot_t *slot;
+  uint64_t last;
+  do last = tn_table_last_change(), slot = find(op, keys, bit);
+  while (tn_table_has_changed(last));
+  return slot;
+}
+
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
-  const tn_other_t *other = __atomic_load_n(&op->other_backends, __ATOMIC_ACQUIRE);
-  while (other && other->backend != backend) other = other->next;
-  const tn_slot_t *own = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
-  return own ? own : shared_slot(op, backend);
+  const tn_slot_t *slot;
+  uint64_t last;
+  do {
+    last = tn_table_last_change();
+    const tn_other_t *other = __atomic_load_n(&op->other_backends, __ATOMIC_ACQUIRE);
+    while (other && other->backend != backend) other = other->next;
+    slot = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
+    if (!slot) slot = shared_slot(op, backend);
+  } while (tn_table_has_changed(last));
+  return slot;
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------ */
@@ -111,7 +153,7 @@ static bool same_lists(const tn_kernel_t *const *a, const tn_kernel_t *const *b)
 }
 
 static bool same_slot(const tn_slot_t *a, const tn_slot_t *b) {
-  if (a->run != b->run || a->context != b->context || a->only != b->only || a->rule != b->rule ||
+  if (a->run != b->run || a->context != b->context || a->only != b->only || a->mask != b->mask || a->rule != b->rule ||
       a->denial != b->denial)
     return false;
   if (!a->by_dtype || !b->by_dtype) return a->by_dtype == b->by_dtype;
@@ -151,12 +193,14 @@ static void set_gate(const tenon_op_t *op, tn_slot_t *slot) {
 }
 
 /* One with these contents: an earlier one if there is one, so that what comes and goes again takes no more memory. */
-static tenon_status_t make(tenon_op_t *op, const tn_slot_t *wanted, const tn_slot_t **out_slot) {
+static tenon_status_t make(tenon_op_t *op, const tn_slot_t *contents, const tn_slot_t **out_slot) {
+  tn_slot_t wanted = *contents;
+  wanted.mask = op->mask;
   for (tn_slot_t *s = op->made; s; s = s->next)
-    if (same_slot(s, wanted)) return *out_slot = s, TENON_OK;
+    if (same_slot(s, &wanted)) return *out_slot = s, TENON_OK;
   tn_slot_t *slot = tn_arena_allocate(&op->arena, sizeof *slot);
   if (!slot) return tn_no_memory(op->name, sizeof *slot);
-  *slot = *wanted;
+  *slot = wanted;
   TN_TRY(keep_lists(op, slot));
   set_gate(op, slot);
   slot->next = op->made, op->made = slot;
@@ -222,8 +266,8 @@ static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend, 
                         : s.has_explicit ? TN_RULE_EXPLICIT
                                          : TN_RULE_COMPOSITE,
                         s.denial, out_slot);
-  if (op->is_view) *out_slot = &view;
-  else if (s.denial)
+  if (op->is_view) return make(op, &(tn_slot_t){.run = tn_layer_view, .rule = TN_RULE_VIEW}, out_slot);
+  if (s.denial)
     return make(op, &(tn_slot_t){.run = tn_layer_denied, .denial = s.denial, .rule = TN_RULE_DENIED}, out_slot);
   return TENON_OK;
 }
@@ -347,15 +391,19 @@ static tenon_status_t place_layers(tenon_op_t *op) {
   return TENON_OK;
 }
 
-tenon_status_t tn_table_build(tenon_op_t *op) {
+static uint64_t mask_of(const tenon_op_t *op) {
+  uint64_t mask = ALL;
+  bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
+  if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
+  if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
+  return mask;
+}
+
+static tenon_status_t build(tenon_op_t *op) {
   const tn_slot_t *cpu, *any, *slot;
   store_count = 0;
   TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
   TN_TRY(backend_slot(op, NULL, &any));
-  uint64_t mask = tn_key_below(~(uint64_t)0, TN_BIT_TRACE + 1); /* above are no keys */
-  bool only_views = op->is_view && !op->kernels;                /* others may add kernels for some backend */
-  if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
-  if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
   const tn_slot_t *gradients;
   TN_TRY(autograd_slot(op, NULL, &gradients));
   const tn_backend_t *backend;
@@ -377,8 +425,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
     TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, slot) : place(op, backend->bit, slot));
   }
   TN_TRY(place_layers(op));
-  __atomic_store_n(&op->mask, op->mask | mask,
-                   __ATOMIC_RELEASE); /* layers look themselves: one key too many is no harm */
+  begin_change();
   for (size_t i = 0; i < store_count; i++)
     __atomic_store_n(stores[i].other ? stores[i].other : &op->slots[stores[i].at - 1], stores[i].slot,
                      __ATOMIC_RELEASE);
@@ -386,8 +433,16 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
   __atomic_store_n(&op->autograd, gradients, __ATOMIC_RELEASE);
   __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);
-  __atomic_store_n(&op->mask, mask, __ATOMIC_RELEASE);
+  end_change();
   return TENON_OK;
+}
+
+tenon_status_t tn_table_build(tenon_op_t *op) {
+  uint64_t before = op->mask;
+  op->mask = mask_of(op);
+  tenon_status_t status = build(op);
+  if (status != TENON_OK) op->mask = before;
+  return status;
 }
 
 /* ---- for people ------------------------------------------------------------------------------------------------- */

@@ -17,8 +17,15 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
 /* The slot of a backend that shares its bit with others. */
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
 
+/* Who reads several places of a table, or a row too, begins again when there was a change meanwhile: the old of one place never
+ * goes with the new of another.  last = tn_table_last_change(), reading, tn_table_has_changed(last). */
+uint64_t tn_table_last_change(void);
+bool tn_table_has_changed(uint64_t last);
+
 /* What a backend (NULL: none) has for operators that have nothing for it: its fallback, infer on meta, or the error. */
 const tn_slot_t *tn_table_row(const tn_backend_t *backend);
+
+void tn_backend_row_set(tn_backend_t *backend, const tn_slot_t *slot); /* its fallback; NULL: none */
 
 /* What runs for gradients on a backend. */
 const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend);
