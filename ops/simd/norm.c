@@ -232,10 +232,11 @@ FAMILY(core_norm,
   OPERATOR(instance_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Each channel of each batch entry with mean 0 and deviation 1, then scaled and shifted."),
      TENON_TYPES("x, scale, bias: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(instance_norm_infer),
-     TENON_REUSE("out: x")),
+     TENON_REUSE("out: x"), TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, epsilon=epsilon)")),
     KERNEL("", instance_norm_run))
   OPERATOR(group_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Groups of channels with mean 0 and deviation 1, then each channel scaled and shifted."),
      TENON_TYPES("x, scale, bias: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(group_norm_infer),
-     TENON_REUSE("out: x")),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, groups=groups, epsilon=epsilon)")),
     KERNEL("", group_norm_run)))

@@ -7,19 +7,21 @@ import unittest
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
-import autograd_spatial
 import gradient_cases
+import gradient_cases_norms
+import gradient_cases_spatial
 from gradient_classes import NOT_YET, WITHOUT, arguments, classes, float_names, operators
-from gradients import CASES, away, emptied, ints, mapped, several, stepped, tenon_gradients, torch_gradients, transposed, weights_of
+from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, ints, lib, mapped, stepped, taken, tenon_gradients, torch_gradients, transposed, weights_of
 
-autograd_spatial.add(several, away, ints)
 FORMS = (np.array, transposed, stepped)
 LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has differences for it"}
 # Operators that are not pointwise and broadcast.
 BROADCASTS = {"gemm", "matmul"}
 # Windows over an axis without elements are refused here where PyTorch makes something of padding, or nothing: only their own cases.
-NOT_EMPTIED = {"average_pool", "conv", "conv_transpose", "lp_pool", "max_pool"}
+# Of groups without elements PyTorch gives NaN for the scale, here it is the sum of nothing.
+NOT_EMPTIED = {"average_pool", "conv", "conv_transpose", "group_norm", "instance_norm", "lp_pool", "max_pool"}
 NEVER_EMPTY = {"space_to_depth": "PyTorch refuses"}
 # They go through an operator whose gradient is not stated.
 NO_SECOND = {"clip", "gather_elements", "top_k"}
@@ -85,6 +87,24 @@ class Gradients(unittest.TestCase):
                 done.add(name)
         self.assertGreaterEqual(len(done), 30)
         print(f"{len(done)} operators have second derivatives", file=sys.stderr)
+
+    def test_batch_norm_is_trained_as_by_pytorch(self):
+        """With the mean and the variance of the batch, through which gradients go too."""
+        for shape in ((4, 3, 5, 2), (5, 3), (2, 3, 4)):
+            x, scale, bias = away(shape), away((3,)), away((3,))
+            axes, weights = ints(0, *range(2, x.ndim)), np.sin(1 + np.arange(x.size)).reshape(shape)
+            leaves = [given(a) for a in (x, scale, bias)]
+            for leaf in leaves:
+                check(lib.tenon_tensor_require_grad(leaf, 1))
+            (mean,), (kept,) = (Op("reduce_mean", {"keepdims": keep})([leaves[0], given(axes)]) for keep in (False, True))
+            (centred,) = Op("sub", {})([leaves[0], kept])
+            (var,) = Op("reduce_mean", {"keepdims": False})([*Op("mul", {})([centred, centred]), given(axes)])
+            (out,), grads = Op("batch_norm", {})([*leaves, mean, var]), (TENSOR * 3)()
+            check(lib.tenon_gradients(array_of(out), array_of(given(weights)), 1, array_of(*leaves), 3, 0, grads))
+            expected = torch_gradients(lambda x, s, b: F.batch_norm(x, None, None, s, b, True), [x, scale, bias], [0, 1, 2], [weights], False)
+            with self.subTest(shape=shape):
+                for g, e in zip(grads, expected):
+                    np.testing.assert_allclose(taken(g), e, rtol=1e-9, atol=1e-12)
 
     def test_every_operator_has_a_gradient_or_is_listed_with_the_reason(self):
         has, nothing, without = classes()

@@ -122,6 +122,7 @@ static const case_t cases[] = {
   {"core::where", NULL, {"bool[2, 3] 1 0 1 0 0 1", X1, P1}}, {"core::where", NULL, {"bool[2, 1] 1 0", B1, C1}}, {"core::where", NULL, {"bool[] 1", X0, B1}},
   {"core::where_backward", NULL, {X1, "bool[2, 3] 1 0 1 0 0 1"}}, {"core::where_backward", NULL, {X1, "bool[3] 1 0 1"}}, {"core::where_backward", NULL, {X0, "bool[] 1"}},
 #include "spatial_cases.h"
+#include "norm_cases.h"
 };
 
 /* With a gradient text that says none for every input: nothing to check. */

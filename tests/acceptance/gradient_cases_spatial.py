@@ -7,6 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+from gradients import away, ints, several
+
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 CONV_TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
@@ -34,7 +36,7 @@ def conv_transpose(strides, pads, dilations, group, output_padding):
     return function
 
 
-def add_convolutions(several, away):
+def convolutions():
     def tensors(*shapes):
         return [None if s is None else away(s, -2, 2) for s in shapes]
 
@@ -91,7 +93,7 @@ def windows(x, kernel, strides, pads, dilations, outside, ceil=False):
     return torch.stack(taps)
 
 
-def add_pools(several, away):
+def pools():
     def case(name, function, shape, **attrs):
         several(name, function, [([away(shape, -2, 2, (0,))], [0])], **attrs)
 
@@ -127,6 +129,5 @@ def add_pools(several, away):
         several("max_pool_gather", lambda x, i, p=planes: x.flatten(2).gather(2, (i - p).flatten(2)).reshape(i.shape), [([away(shape, -2, 2), (indices + planes).numpy()], [0])])
 
 
-def add(several, away, ints):
-    add_convolutions(several, away)
-    add_pools(several, away)
+convolutions()
+pools()
