@@ -304,7 +304,8 @@ static tenon_status_t make_results(tn_inference_t *inference, const tenon_op_t *
     if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);
   }
   inference->device = NULL;
-  if (status == TENON_OK && inference->infer.workspace.value > 0)
+  if (status == TENON_OK && inference->infer.workspace.value > 0 &&
+      !__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED)) /* once: other threads read that line */
     __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
   return status;
 }
