@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "autograd/alias.h"
 #include "autograd/function.h"
 #include "autograd/record.h"
 #include "autograd/rules.h"
@@ -100,7 +101,7 @@ static tenon_status_t collect(task_t *t) {
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
-  return tn_core_call("core::add", a, b, out);
+  return tn_core_call("core::add", NULL, a, b, out);
 }
 
 /* `grad` is borrowed. */
@@ -125,7 +126,7 @@ static tenon_status_t own(tenon_tensor_t *grad, bool records, tenon_tensor_t **o
   const tn_tensor_t *owned = (const tn_tensor_t *)grad;
   bool is_shared = __atomic_load_n(&owned->references, __ATOMIC_RELAXED) > 1 || !owned->storage ||
                    __atomic_load_n(&owned->storage->references, __ATOMIC_RELAXED) > 1 || grad->keys & TN_KEY_STRIDED;
-  if (is_shared && !records) return tn_core_call("core::contiguous", grad, NULL, out);
+  if (is_shared && !records) return tn_core_call("core::contiguous", NULL, grad, NULL, out);
   tenon_tensor_retain(*out = grad);
   return TENON_OK;
 }
@@ -174,7 +175,7 @@ static tenon_status_t sum_to(const tn_history_t *h, tenon_tensor_t **grad) {
   int64_t count = h->ndim;
   TN_TRY(tenon_tensor_create(tenon_dtype(TENON_I64), 1, &count, &shape));
   if (h->ndim) memcpy(shape->data, h->shape, (size_t)h->ndim * sizeof *h->shape);
-  tenon_status_t status = tn_core_call("core::sum_to", *grad, shape, &out);
+  tenon_status_t status = tn_core_call("core::sum_to", NULL, *grad, shape, &out);
   tenon_tensor_release(shape);
   if (status != TENON_OK) return status;
   tenon_tensor_release(*grad);
@@ -233,8 +234,9 @@ static tenon_status_t differentiate(task_t *t, const entry_t *entry, const bool 
         "tenon_grad_missing_set before calling it",
         node->op->name);
   if (node->kind == TN_NODE_WARN) return tn_warn_no_gradient(node->op->name), TENON_OK;
-  tenon_status_t status = node->kind == TN_NODE_RULES ? tn_rules_run(node, entry->grads, needs, grads)
-                                                      : tn_function_backward(node, entry->grads, needs, grads);
+  tenon_status_t status = node->kind == TN_NODE_RULES      ? tn_rules_run(node, entry->grads, needs, grads)
+                          : node->kind == TN_NODE_FUNCTION ? tn_function_backward(node, entry->grads, needs, grads)
+                                                           : tn_geometry_run(node, entry->grads[0], needs, grads);
   if (status == TENON_OK && !t->keeps) tn_node_clear(node);
   return status;
 }

@@ -50,8 +50,10 @@ tenon_status_t tenon_function_save(tenon_function_call_t *call, tenon_tensor_t *
   tn_function_t *f = saving->function;
   if (!tn_grow((void **)&f->saved, &saving->capacity, f->saved_count, sizeof *f->saved))
     return tn_no_memory("a saved tensor", sizeof *f->saved);
-  f->saved[f->saved_count] = (tn_saved_t){0};
-  if (tensor) TN_TRY(tn_saved_set(&f->saved[f->saved_count], tensor, NULL, 0));
+  tn_saved_t *saved = &f->saved[f->saved_count];
+  *saved = (tn_saved_t){0};
+  if (tensor && !tn_tensor_is_owned(tensor)) TN_TRY(tenon_tensor_copy(tensor, &saved->tensor));
+  else if (tensor) tenon_tensor_retain(saved->tensor = tensor), saved->version = tn_tensor_version(tensor);
   f->saved_count++;
   return TENON_OK;
 }
@@ -63,7 +65,7 @@ tenon_status_t tenon_function_saved(tenon_function_call_t *call, int32_t index, 
   if (index < 0 || (uint32_t)index >= f->saved_count)
     return tn_fail(TENON_RANGE, "%s: saved tensor %d of %u", f->name, (int)index, f->saved_count);
   *out_tensor = NULL;
-  if (!f->saved[index].tensor) return TENON_OK;
+  if (!tn_saved_is_set(&f->saved[index])) return TENON_OK;
   snprintf(name, sizeof name, "saved tensor %d", (int)index);
   return tn_saved_get(&f->saved[index], f->name, name, out_tensor);
 }
@@ -106,15 +108,21 @@ static tenon_status_t check_inputs(const tn_function_t *f, tenon_tensor_t *const
   return TENON_OK;
 }
 
-/* A saved output must not hold the node that it is saved in. */
-static tenon_status_t save_outputs(tn_function_t *f, tn_node_t *node, tenon_tensor_t *const *outputs) {
-  for (uint32_t i = 0; i < f->saved_count; i++)
-    for (uint32_t o = 0; o < node->result_count; o++) {
-      if (!f->saved[i].tensor || f->saved[i].tensor != outputs[o]) continue;
-      tn_saved_clear(&f->saved[i]);
-      TN_TRY(tn_saved_set(&f->saved[i], outputs[o], &node->results[o], 0));
-      break;
-    }
+/* Until now the tensors themselves were saved: these must not be held, see node.h. */
+static tenon_status_t settle(tn_function_t *f, tn_node_t *node, tenon_tensor_t *const *outputs) {
+  for (uint32_t i = 0; i < f->saved_count; i++) {
+    tenon_tensor_t *tensor = f->saved[i].tensor;
+    uint64_t version = f->saved[i].version;
+    tn_history_t *own = NULL;
+    if (!tensor) continue;
+    for (uint32_t o = 0; o < node->result_count; o++)
+      if (tensor == outputs[o]) own = &node->results[o];
+    f->saved[i] = (tn_saved_t){0};
+    tenon_status_t status = tn_saved_set(&f->saved[i], tensor, own, NULL);
+    tenon_tensor_release(tensor);
+    if (status != TENON_OK) return status;
+    f->saved[i].version = version;
+  }
   return TENON_OK;
 }
 
@@ -137,7 +145,7 @@ static tenon_status_t record(tn_function_t **function, const tenon_function_call
     tn_history_describe(&node->results[o], node, call->outputs[o], &extents);
     if (node->results[o].is_float) tn_history_set(call->outputs[o], &node->results[o]);
   }
-  tenon_status_t status = save_outputs(node->function, node, call->outputs);
+  tenon_status_t status = settle(node->function, node, call->outputs);
   tn_node_release(node);
   return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "autograd/alias.h"
 #include "base/memory.h"
 #include "base/scratch.h"
 #include "base/status.h"
@@ -79,7 +80,16 @@ static void plan_rules(plan_t *p) {
   p->inputs_shaped &= ~p->inputs_saved, p->outputs_shaped &= ~p->outputs_saved;
 }
 
-/* Room for shapes of results is counted for the highest rank that they may have: they are made by the call. */
+static size_t room_of(const tenon_tensor_t *t, bool is_saved) { /* for its shape, and strides */
+  return (size_t)t->ndim * (is_saved && t->keys & TN_KEY_STRIDED ? 2 : 1);
+}
+
+/* Of results that the call makes, room for what they may become is counted. */
+static size_t room_of_result(const tenon_tensor_t *t, bool is_saved) {
+  size_t ndim = tn_tensor_is_owned(t) ? (size_t)((const tn_tensor_t *)t)->room_ndim : (size_t)t->ndim;
+  return ndim * (is_saved ? 3 : 1);
+}
+
 static void plan_shape(plan_t *p, const tenon_call_t *call) {
   const tenon_op_t *op = p->op;
   for (uint32_t i = 0; i < op->input_count; i++) {
@@ -87,18 +97,16 @@ static void plan_shape(plan_t *p, const tenon_call_t *call) {
     bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     p->has_lists |= is_list;
     p->shape.edge_count += is_list ? items_of(t) : 1;
-    if (t && p->inputs_shaped >> i & 1) p->shape.extents += (size_t)t->ndim;
+    if (t && (p->inputs_shaped | p->inputs_saved) >> i & 1) p->shape.extents += room_of(t, p->inputs_saved >> i & 1);
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
     bool is_list = op->schema.outputs[o].kind == TENON_KIND_TENSORS;
     p->has_lists |= is_list;
     p->shape.result_count += is_list ? items_of(t) : 1;
-    for (uint32_t i = 0; i < items_of(t); i++) {
-      const tenon_tensor_t *item = is_list ? tenon_item(t, i) : t;
-      int32_t ndim = tn_tensor_is_owned(item) ? ((const tn_tensor_t *)item)->room_ndim : item->ndim;
-      p->shape.extents += (size_t)ndim * (p->outputs_shaped >> o & 1 ? 2 : 1);
-    }
+    for (uint32_t i = 0; i < items_of(t); i++)
+      p->shape.extents +=
+          room_of_result(is_list ? tenon_item(t, i) : t, (p->outputs_shaped | p->outputs_saved) >> o & 1);
   }
   p->shape.saved_count = op->input_count + op->output_count;
   if (p->has_lists) p->shape.start_count = op->input_count + op->output_count + 2;
@@ -112,6 +120,11 @@ static tenon_status_t check_input(const tenon_op_t *op, uint32_t i, const tenon_
     for (int64_t k = 0; k < t->shape[0]; k++) TN_TRY(check_input(op, i, tenon_item(t, k)));
     return TENON_OK;
   }
+  if (tn_alias_is_lost(t))
+    return tn_fail(TENON_PRECONDITION,
+                   "%s: input %s is a view that was made while recording was off, and its memory was written to since "
+                   "while it was on: make the view anew, or detach it (tenon_tensor_detach)",
+                   op->name, op->schema.inputs[i].name);
   const tn_storage_t *storage = tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
   if (!storage || !storage->is_inference) return TENON_OK;
   return tn_fail(TENON_PRECONDITION,
@@ -132,7 +145,22 @@ static tenon_status_t check_written(const tenon_op_t *op, const char *role, cons
                    "%s: %s %s is a leaf that requires a gradient and would be written to: use an operator that makes a "
                    "new tensor, or switch recording off to update it (tenon_grad_mode_set(0))",
                    op->name, role, name);
-  return TENON_OK;
+  return tn_alias_check(t, op->name, role, name);
+}
+
+static tn_storage_t *storage_of(const tenon_tensor_t *t) {
+  return t && tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
+}
+
+/* Does the call write to the memory of that result?  Not where it is a view of an input. */
+static bool writes_to(const tenon_call_t *call, uint32_t o) {
+  const tn_schema_t *schema = &call->op->schema;
+  const tn_storage_t *storage = storage_of(call->outputs[o]);
+  if (!call->outputs[o]) return false;
+  for (uint32_t i = 0; i < schema->input_count && schema->outputs[o].mark && !schema->outputs[o].is_written; i++)
+    if (schema->inputs[i].mark == schema->outputs[o].mark && storage && storage_of(call->inputs[i]) == storage)
+      return false;
+  return true;
 }
 
 static tenon_status_t check_call(const tenon_call_t *call) {
@@ -141,23 +169,39 @@ static tenon_status_t check_call(const tenon_call_t *call) {
     tenon_tensor_t *t = call->inputs[i];
     if (!t) continue;
     TN_TRY(check_input(op, i, t));
-    if (!op->schema.inputs[i].is_written || !tn_is_differentiable(t->dtype)) continue;
-    TN_TRY(check_written(op, "input", op->schema.inputs[i].name, t));
-    const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
-    if (storage && __atomic_load_n(&storage->references, __ATOMIC_RELAXED) > 1)
-      return tn_fail(
-          TENON_UNIMPLEMENTED,
-          "%s: input %s is written to while its memory is needed elsewhere: by a view of it, by what it is a view "
-          "of, or by the gradient of the call that made it; their gradients would be wrong: release those "
-          "tensors before, or write to a copy",
-          op->name, op->schema.inputs[i].name);
+    if (op->schema.inputs[i].is_written && tn_is_differentiable(t->dtype))
+      TN_TRY(check_written(op, "input", op->schema.inputs[i].name, t));
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
-    if (t && !op->schema.outputs[o].is_written && tn_is_differentiable(t->dtype))
+    if (t && !op->schema.outputs[o].is_written && tn_is_differentiable(t->dtype) && writes_to(call, o))
       TN_TRY(check_written(op, "result", op->schema.outputs[o].name, t));
   }
   return TENON_OK;
+}
+
+/* Results with an alias that the call writes to: all that look at their memory get to know. */
+static bool has_alias(const tenon_call_t *call, uint32_t o) {
+  const tenon_tensor_t *t = call->outputs[o];
+  return t && tn_tensor_is_owned(t) && ((const tn_tensor_t *)t)->alias && writes_to(call, o);
+}
+
+static tenon_status_t begin_writes(const tenon_call_t *call, uint64_t *out_begun) {
+  for (uint32_t o = 0; o < call->op->output_count; o++) {
+    if (!has_alias(call, o)) continue;
+    TN_TRY(tn_alias_begin_write(call->outputs[o]));
+    *out_begun |= (uint64_t)1 << o;
+  }
+  return TENON_OK;
+}
+
+/* Each has the history that the call gave it. */
+static void finish_writes(const tenon_call_t *call, uint64_t begun, bool is_written) {
+  for (uint32_t o = 0; begun >> o; o++) {
+    if (!(begun >> o & 1)) continue;
+    if (is_written) tn_alias_finish_write(call->outputs[o], tn_history_of(call->outputs[o]));
+    else tn_alias_cancel_write(call->outputs[o]);
+  }
 }
 
 /* ---- results that only backward needs ----------------------------------------------------------------------------- */
@@ -231,19 +275,22 @@ static void save_shape(tn_saved_t *saved, const tenon_tensor_t *t, int64_t **ext
   *extents += t->ndim;
 }
 
-/* Inputs are saved before the call, since an operator may write to them; one that is written to, as a copy. */
+/* A call that writes saves a copy of what it writes to, before it does. */
 static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_call_t *call, int64_t **extents) {
   for (uint32_t i = 0; i < p->op->input_count; i++) {
     tenon_tensor_t *t = call->inputs[i];
+    tn_saved_t *saved = &node->saved[i];
     if (!t) continue;
-    if (p->inputs_shaped >> i & 1) save_shape(&node->saved[i], t, extents);
+    if (p->inputs_shaped >> i & 1) save_shape(saved, t, extents);
     if (!(p->inputs_saved >> i & 1)) continue;
-    if (!p->op->schema.inputs[i].is_written) {
-      TN_TRY(tn_saved_set(&node->saved[i], t, NULL, 0));
+    if (p->op->schema.inputs[i].is_written) {
+      TN_TRY(tenon_tensor_copy_to(t, t->device, &saved->tensor));
+      if ((saved->history = tn_history_of(t))) tn_node_retain(saved->history->node);
       continue;
     }
-    TN_TRY(tenon_tensor_copy(t, &node->saved[i].tensor));
-    if (tn_history_of(t)) tn_history_set(node->saved[i].tensor, tn_history_of(t));
+    TN_TRY(tn_saved_set(saved, t, NULL, extents));
+    for (uint32_t o = 0; o < p->op->output_count; o++) /* a result given in its place: that write was counted before */
+      if (saved->storage && saved->storage == storage_of(call->outputs[o]) && writes_to(call, o)) saved->version--;
   }
   return TENON_OK;
 }
@@ -268,8 +315,7 @@ static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_
     if (t && p->outputs_saved >> o & 1 && is_list)
       return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads result %s, which is a list: that is not supported",
                      op->name, op->schema.outputs[o].name);
-    bool is_input = op->schema.outputs[o].is_written; /* whose writing is counted after the call */
-    if (t && p->outputs_saved >> o & 1) TN_TRY(tn_saved_set(saved, t, &node->results[at], is_input));
+    if (t && p->outputs_saved >> o & 1) TN_TRY(tn_saved_set(saved, t, &node->results[at], &extents));
     at += count;
   }
   if (starts) starts[op->output_count] = at;
@@ -284,8 +330,6 @@ static void undo(const tenon_op_t *op, const tn_node_t *node, const tenon_call_t
       if (tn_dtype_is(t->dtype, TENON_LIST)) t = tenon_item(t, k);
       if (tn_history_of(t) && tn_history_of(t)->node == node) tn_history_set(t, NULL);
     }
-  for (uint32_t i = 0; i < op->input_count; i++) /* what was written was written */
-    if (op->schema.inputs[i].is_written && call->inputs[i]) tn_tensor_written(call->inputs[i]);
 }
 
 /* ---- the slot ---------------------------------------------------------------------------------------------------- */
@@ -297,32 +341,41 @@ static tenon_status_t run_below(tenon_call_t *call) {
   return status;
 }
 
+/* The node with all that is known before the call has run. */
+static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node, int64_t **out_extents) {
+  const tenon_op_t *op = p->op;
+  plan_shape(p, call);
+  TN_TRY(tn_node_create(p->kind, &p->shape, out_node, out_extents));
+  tn_node_t *node = *out_node;
+  node->op = op, node->state = call->state, node->attr_count = p->shape.attr_count;
+  if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED))
+    tn_registry_use(op->library), node->uses_library = 1;
+  TN_TRY(copy_attrs(node, call));
+  add_edges(node, p, call);
+  return save_inputs(node, p, call, out_extents);
+}
+
 static tenon_status_t record(tenon_call_t *call, plan_t *p) {
   const tenon_op_t *op = p->op;
   extras_t extras = {NULL, 0};
   tenon_tensor_t *const *given = call->outputs;
   tn_node_t *node = NULL;
   int64_t *extents;
-  uint64_t missing = 0;
+  uint64_t missing = 0, begun = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!given[o] && (p->outputs_saved | p->outputs_shaped) >> o & 1) missing |= (uint64_t)1 << o;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = missing ? make_extras(call, missing, &extras) : TENON_OK;
   if (extras.all) call->outputs = extras.all;
-  plan_shape(p, call);
-  if (status == TENON_OK) status = tn_node_create(p->kind, &p->shape, &node, &extents);
+  if (status == TENON_OK) status = begin(call, p, &node, &extents);
+  if (status == TENON_OK) status = begin_writes(call, &begun);
   if (status == TENON_OK) {
-    node->op = op, node->state = call->state, node->attr_count = p->shape.attr_count;
-    if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED))
-      tn_registry_use(op->library), node->uses_library = 1;
-    status = copy_attrs(node, call);
+    bool has_run = (status = run_below(call)) == TENON_OK;
+    if (has_run && (status = finish(node, p, call, extents)) != TENON_OK) undo(op, node, call);
+    finish_writes(call, begun, has_run);
+  } else {
+    finish_writes(call, begun, false);
   }
-  if (status == TENON_OK) {
-    add_edges(node, p, call);
-    status = save_inputs(node, p, call, &extents);
-  }
-  if (status == TENON_OK) status = run_below(call);
-  if (status == TENON_OK && (status = finish(node, p, call, extents)) != TENON_OK) undo(op, node, call);
   call->outputs = given;
   release_extras(op, &extras);
   tn_scratch_reset(mark);
@@ -341,16 +394,29 @@ static bool gives_floats(const tenon_call_t *call) { /* of results whose dtype o
   return false;
 }
 
+/* What to call a result that is written to: an input, if it is one. */
+static const char *name_of(const tn_schema_t *schema, uint32_t o) {
+  for (uint32_t i = 0; i < schema->input_count && schema->outputs[o].is_written; i++)
+    if (schema->inputs[i].mark == schema->outputs[o].mark) return schema->inputs[i].name;
+  return schema->outputs[o].name;
+}
+
 /* A call without history: what it writes over loses the history that it had. */
 static tenon_status_t pass(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
+  uint64_t written = 0, begun = 0;
   for (uint32_t o = 0; o < op->output_count && tn_records(); o++)
-    if (tn_history_of(call->outputs[o]) && !op->schema.outputs[o].is_written)
-      TN_TRY(check_written(op, "result", op->schema.outputs[o].name, call->outputs[o]));
-  TN_TRY(tenon_call_next(call));
-  for (uint32_t o = 0; o < op->output_count && tn_records(); o++)
-    if (tn_history_of(call->outputs[o]) && !op->schema.outputs[o].is_written) tn_history_set(call->outputs[o], NULL);
-  return TENON_OK;
+    if (call->outputs[o] && call->outputs[o]->keys & TN_KEY(TN_BIT_AUTOGRAD) && writes_to(call, o)) {
+      bool is_input = op->schema.outputs[o].is_written;
+      TN_TRY(check_written(op, is_input ? "input" : "result", name_of(&op->schema, o), call->outputs[o]));
+      written |= (uint64_t)1 << o;
+    }
+  tenon_status_t status = written ? begin_writes(call, &begun) : TENON_OK;
+  if (status == TENON_OK) status = tenon_call_next(call);
+  for (uint32_t o = 0; written >> o && status == TENON_OK; o++)
+    if (written >> o & 1) tn_history_set(call->outputs[o], NULL);
+  finish_writes(call, begun, status == TENON_OK);
+  return status;
 }
 
 static int kind_of_missing(void) {
@@ -363,6 +429,7 @@ tenon_status_t tn_record(tenon_call_t *call) {
   uint64_t written = 0;
   for (uint32_t i = 0; i < p.op->input_count; i++) {
     if (has_history(call->inputs[i])) p.needed |= (uint64_t)1 << i;
+    else if (call->inputs[i] && tn_alias_is_lost(call->inputs[i])) TN_TRY(check_input(p.op, i, call->inputs[i]));
     if (p.op->schema.inputs[i].is_written && call->inputs[i]) written |= (uint64_t)1 << i;
   }
   if (p.needed && p.op->gradient.text) plan_rules(&p);
@@ -389,5 +456,6 @@ static void release_history(tn_history_t *history) { tn_node_release(history->no
 
 void tn_autograd_start(void) {
   tn_history_release = release_history;
-  tn_autograd = (tn_autograd_t){tn_record, tn_history_share};
+  tn_alias_start();
+  tn_autograd = (tn_autograd_t){tn_record, tn_history_share, tn_alias_add};
 }

@@ -66,12 +66,12 @@ tenon_status_t tn_filled(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape
   return TENON_OK;
 }
 
-tenon_status_t tn_core_call(const char *name, tenon_tensor_t *first, tenon_tensor_t *second,
+tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_tensor_t *first, tenon_tensor_t *second,
                             tenon_tensor_t **out_tensor) {
   const tenon_op_t *op = tn_registry_find(name);
   if (!op) return tn_fail(TENON_NOT_FOUND, "%s: the runtime has shut down", name);
   *out_tensor = NULL;
-  return tn_call(op, NULL, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+  return tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
 }
 
 /* Numbers with a point have the dtype of the gradients that came. */
@@ -156,7 +156,7 @@ static tenon_status_t saved_of(rule_t *r, const tn_gradient_value_t *value, teno
                                out_tensor));
     return keep(r, *out_tensor);
   }
-  if (!saved->tensor) return TENON_OK; /* optional, and was absent */
+  if (!tn_saved_is_set(saved)) return TENON_OK; /* optional, and was absent */
   snprintf(name, sizeof name, "%s %s", is_result ? "result" : "input",
            is_result ? op->schema.outputs[value->index].name : op->schema.inputs[value->index].name);
   TN_TRY(tn_saved_get(saved, op->name, name, out_tensor));

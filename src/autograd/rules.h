@@ -11,8 +11,8 @@ tenon_status_t tn_rules_run(const tn_node_t *node, tenon_tensor_t *const *grads,
 /* A dense tensor of zeros or ones, on the CPU. */
 tenon_status_t tn_filled(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
                          tenon_tensor_t **out_tensor);
-/* Calls a core operator with two inputs (`second` may be NULL) and one result. */
-tenon_status_t tn_core_call(const char *name, tenon_tensor_t *first, tenon_tensor_t *second,
+/* Calls a core operator with two inputs (`second` may be NULL) and one result; attrs NULL: the defaults. */
+tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_tensor_t *first, tenon_tensor_t *second,
                             tenon_tensor_t **out_tensor);
 
 #endif

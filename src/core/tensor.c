@@ -102,7 +102,7 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
 
 /* Gives a reference up; true: it was the last one.  Who holds the only one is alone with it, and needs no locked
  * instruction: others get references from somebody who holds one. */
-static inline bool is_last(int64_t *references) {
+static inline bool is_last(int32_t *references) {
   return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
@@ -118,6 +118,7 @@ void tn_storage_release(tn_storage_t *storage) {
 }
 
 void (*tn_history_release)(struct tn_history_t *history);
+void (*tn_alias_release)(struct tn_alias_t *alias);
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
@@ -129,7 +130,7 @@ static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtyp
   tn_tensor_t *tensor = tn_block_get(header_size(ndim));
   if (!tensor) return tn_no_memory("a tensor", header_size(ndim));
   *tensor = (tn_tensor_t){
-      {data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, storage, NULL, ndim};
+      {data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, ndim, storage, NULL, NULL};
   tensor->view.shape = tensor->room, tensor->view.strides = tensor->room + ndim;
   *out = tensor;
   return TENON_OK;
@@ -273,6 +274,7 @@ void tenon_tensor_release(tenon_tensor_t *tensor) {
   if (!is_last(&owned->references)) return;
   if (tn_dtype_is(tensor->dtype, TENON_LIST))
     for (int64_t i = 0; i < tensor->shape[0]; i++) tenon_tensor_release(tenon_item(tensor, i));
+  if (owned->alias) tn_alias_release(owned->alias);
   if (owned->history) tn_history_release(owned->history);
   tn_storage_release(owned->storage);
   tn_block_put(owned, header_size(owned->room_ndim));

@@ -12,9 +12,10 @@
 #define TN_KEY_DETAIL ((uint64_t)1 << 49)   /* quantised, sparse, ...: for kernels that say they look at it */
 #define TN_TENSOR_OWNED ((uint64_t)1 << 63) /* no key: this tensor is a tn_tensor_t */
 #define TN_TENSOR_UNSET ((uint64_t)1 << 62) /* no key: an output without memory, which run resizes or assigns */
+#define TN_TENSOR_COPY ((uint64_t)1 << 61)  /* no key: a dense copy that a call made for itself */
 
 typedef struct tn_storage_t {
-  int64_t references; /* atomic */
+  int32_t references; /* atomic */
   void *data;
   uint64_t size;         /* bytes */
   int64_t string_count;  /* string tensors: elements, whose texts are owned too */
@@ -27,15 +28,17 @@ typedef struct tn_storage_t {
 
 typedef struct tn_tensor_t {
   tenon_tensor_t view;
-  int64_t references; /* atomic */
+  int32_t references; /* atomic */
+  int32_t room_ndim;  /* places in room: shape, then strides */
   tn_storage_t *storage;
   struct tn_history_t *history; /* how gradients reach it, NULL: they do not; src/autograd's */
-  int32_t room_ndim;            /* places in room: shape, then strides */
+  struct tn_alias_t *alias;     /* what it is a view of, or what are views of it, NULL: nothing; src/autograd's */
   int64_t room[];
 } tn_tensor_t;
 
-/* Lets go of a tensor's history, which may free other tensors: set where histories are made. */
+/* Lets go of a tensor's history, which may free other tensors, and of its alias: set where these are made. */
 extern void (*tn_history_release)(struct tn_history_t *history);
+extern void (*tn_alias_release)(struct tn_alias_t *alias);
 
 /* Fills strides row-major; true when the number of elements fits int64. */
 bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides);

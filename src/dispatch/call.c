@@ -66,6 +66,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
   if (__builtin_expect(!op->input_count, 0)) keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
+  keys |= op->traits & TN_WRITES;
   const tn_slot_t *slot =
       __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
   uint64_t all = keys & ~thread->calls.exclude;
@@ -86,18 +87,11 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
   return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
 }
 
-/* After success: what was saved of their memory before is out of date. */
-static void count_writes(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (op->schema.inputs[i].is_written && inputs[i]) tn_tensor_written(inputs[i]);
-}
-
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                            const tenon_random_t *random) {
   tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random, false);
   tn_frame_close(frame);
-  if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   return status;
 }
 
@@ -131,20 +125,11 @@ static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const t
   return tn_random_take(device, stated);
 }
 
-static tenon_status_t run_writing(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                  tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random) {
-  tn_frame_t frame;
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, random, false);
-  tn_frame_close(&frame);
-  if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
-  return status;
-}
-
-/* Operators that draw numbers or write to inputs. */
-static tenon_status_t run_special(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                  tenon_tensor_t *const *outputs, void *state) {
+/* Operators that draw numbers. */
+static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                 tenon_tensor_t *const *outputs, void *state) {
   tn_inference_t inference = {0};
-  if (!(op->traits & TENON_RANDOM)) return run_writing(op, attrs, inputs, outputs, state, NULL);
+  tn_frame_t frame;
   if (op->infer) {
     tenon_meta_t **in, **out;
     tn_scratch_mark_t mark = tn_scratch_mark();
@@ -157,14 +142,15 @@ static tenon_status_t run_special(const tenon_op_t *op, const tenon_value_t *att
   }
   int64_t stated = op->infer ? inference.infer.draws.value : -1;
   tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
-  return run_writing(op, attrs, inputs, outputs, state, &random);
+  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random, false);
+  tn_frame_close(&frame);
+  return status;
 }
 
 static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t *op, const tenon_value_t *attrs,
                                                                 tenon_tensor_t *const *inputs,
                                                                 tenon_tensor_t *const *outputs, void *state) {
-  if (__builtin_expect((op->traits & (TENON_RANDOM | TN_WRITES)) != 0, 0))
-    return run_special(op, attrs, inputs, outputs, state);
+  if (__builtin_expect((op->traits & TENON_RANDOM) != 0, 0)) return run_random(op, attrs, inputs, outputs, state);
   tn_frame_t frame;
   tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
   tn_frame_close(&frame);
@@ -203,7 +189,12 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   if (offset % 8)
     return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
   offset /= 8;
-  if (tn_tensor_is_owned(of)) return tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor);
+  if (tn_tensor_is_owned(of)) {
+    TN_TRY(tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor));
+    tenon_status_t status = tn_autograd.view ? tn_autograd.view(of, *out_tensor) : TENON_OK;
+    if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
+    return status;
+  }
   tenon_tensor_t as = *of; /* nobody knows how long the caller's memory lives: the result gets its own */
   as.ndim = meta->ndim, as.shape = (int64_t *)(uintptr_t)shape, as.strides = (int64_t *)(uintptr_t)strides;
   as.dtype = meta->dtype, as.data = (char *)of->data + offset;
@@ -334,6 +325,7 @@ static tenon_status_t make_dense(const tenon_op_t *op, tenon_tensor_t *const *in
       continue;
     }
     status = tenon_tensor_copy_to(inputs[made], inputs[made]->device, &dense[made]);
+    if (status == TENON_OK) dense[made]->keys |= TN_TENSOR_COPY;
     if (status == TENON_OK && inputs[made]->keys & TN_KEY(TN_BIT_AUTOGRAD) && tn_autograd.share)
       status = tn_autograd.share(inputs[made], dense[made]);
   }
@@ -453,7 +445,6 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       if (given >> o & 1) tn_tensor_written(outputs[o]);
     status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
     tn_frame_close(&frame);
-    if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
@@ -515,7 +506,6 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
     tn_frame_t frame;
     status = dispatch(op, &frame, attrs, inputs, outputs, state, random, false);
     tn_frame_close(&frame);
-    if (op->traits & TN_WRITES && status == TENON_OK) count_writes(op, inputs);
   }
   for (uint32_t o = 0; o < op->output_count && (status != TENON_OK || !fits); o++)
     if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;

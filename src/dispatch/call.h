@@ -72,14 +72,16 @@ tenon_status_t tn_layer_autocast_listed(tenon_call_t *call);
 void tn_autocast_clear(void); /* at shutdown */
 tenon_status_t tn_layer_prologue(tenon_call_t *call);
 tenon_status_t tn_layer_view(tenon_call_t *call);
+tenon_status_t tn_layer_versions(tenon_call_t *call);
 /* The slot that the frame's keys lead to now. */
 const tn_slot_t *tn_slot_again(tenon_call_t *call);
 tenon_status_t tn_layer_gradient(tenon_call_t *call);
-/* What makes history of calls, and gives `copy` (a dense copy that a call made for itself) or a slot the history of the
- * tensor that it stands for: src/autograd sets them when the runtime starts. */
+/* What makes history of calls, gives `copy` (a dense copy that a call made for itself) or a slot the history of the tensor
+ * that it stands for, and gets to know of each view: src/autograd sets them when the runtime starts. */
 typedef struct tn_autograd_t {
   tenon_run_fn record;
   tenon_status_t (*share)(tenon_tensor_t *from, tenon_tensor_t *copy);
+  tenon_status_t (*view)(tenon_tensor_t *of, tenon_tensor_t *view);
 } tn_autograd_t;
 extern tn_autograd_t tn_autograd;
 /* A line for each operator whose counts, at this offset of its record, are not zero. */

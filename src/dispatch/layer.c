@@ -48,6 +48,19 @@ tenon_status_t tn_layer_meta(tenon_call_t *call) {
 
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
+/* After success what was saved of written memory before is out of date. */
+tenon_status_t tn_layer_versions(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  TN_TRY(tenon_call_next(call));
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    tenon_tensor_t *t = call->inputs[i];
+    if (!t || !op->schema.inputs[i].is_written) continue;
+    tn_tensor_written(t);
+    for (int64_t k = 0; tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++) tn_tensor_written(tenon_item(t, k));
+  }
+  return TENON_OK;
+}
+
 tn_autograd_t tn_autograd;
 
 tenon_status_t tn_layer_gradient(tenon_call_t *call) {

@@ -16,8 +16,8 @@
 typedef struct tn_library_t tn_library_t;
 
 enum { TN_GATE_SEVERAL = TN_GATES - 1 };
-/* A trait of ours, beside those of tenon/op.h: it has written inputs. */
-#define TN_WRITES ((uint64_t)1 << 63)
+/* A trait of ours, beside those of tenon/op.h: it has written inputs, and its calls have the key of the layer that counts. */
+#define TN_WRITES TN_KEY(TN_BIT_VIEW)
 
 enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW };
 

@@ -200,7 +200,7 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   t->keys &= ~TN_TENSOR_UNSET;
   tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
-  return TENON_OK;
+  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
 }
 
 tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {

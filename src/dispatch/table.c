@@ -26,6 +26,7 @@ static const tn_slot_t chain = {.run = tn_layer_chain, .rule = TN_RULE_LAYER};
 static const tn_slot_t mode = {.run = tn_layer_mode, .rule = TN_RULE_LAYER};
 static const tn_slot_t trace = {.run = tn_layer_trace, .rule = TN_RULE_LAYER};
 static const tn_slot_t autocast = {.run = tn_layer_autocast, .rule = TN_RULE_LAYER};
+static const tn_slot_t versions = {.run = tn_layer_versions, .rule = TN_RULE_LAYER};
 static const tn_slot_t gradient = {.run = tn_layer_gradient, .rule = TN_RULE_GRADIENT};
 static const tn_slot_t no_gradient = {.run = tn_layer_gradient, .rule = TN_RULE_FALLTHROUGH}; /* says so in backward */
 static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
@@ -40,6 +41,7 @@ static const tn_slot_t *row_at_start(int bit) {
   case TN_BIT_ABOVE_AUTOGRAD:
   case TN_BIT_ABOVE_AUTOCAST:
   case TN_BIT_ABOVE_FUNCTIONAL: return &chain;
+  case TN_BIT_VIEW: return &versions;
   case TN_BIT_MODE: return &mode;
   case TN_BIT_TRACE: return &trace;
   case TN_BIT_AUTOGRAD: return &no_gradient;

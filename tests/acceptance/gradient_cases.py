@@ -96,3 +96,19 @@ def reversed_sequences(x, lengths):
 
 
 several("reverse_sequence", reversed_sequences, [([away((4, 3)), ints(4, 1, 2)], [0]), ([away((3, 2, 5)), ints(0, 3)], [0]), ([away((0, 2)), ints(0, 0)], [0])])
+
+
+def places(shape, strides, offset):
+    """Where elements of this shape lie, row-major."""
+    grid = torch.tensor(offset)
+    for extent, stride in zip(shape, strides):
+        grid = grid[..., None] + torch.arange(extent) * stride
+    return grid.reshape(-1)
+
+
+for array, extents, strides, offset in ((away((2, 3)), ints(2, 2), [1, 2], 1), (away((4,)), ints(3, 2), [0, -2], 3), (away((0, 3)), ints(0), [1], 0)):
+    several("strided_copy", lambda x, s, t=strides, o=offset: x.reshape(-1)[places(s.tolist(), t, o)].reshape(s.tolist()), [([array, extents], [0])], strides=strides, offset=offset)
+    several("strided_zero", lambda x, s, t=strides, o=offset: x.reshape(-1).index_fill(0, places(s.tolist(), t, o), 0.0).reshape(x.shape), [([array, extents], [0])], strides=strides, offset=offset)
+for array, extents, strides, offset in ((away((2, 3)), ints(9), [3, 1], 1), (away((2, 2)), ints(3), [1, 1], 0), (away((0, 2)), ints(2, 2), [1, 1], 0)):
+    several("strided_sum", lambda x, s, t=strides, o=offset: torch.zeros(int(s.prod()), dtype=x.dtype).index_add(0, places(x.shape, t, o), x.reshape(-1)).reshape(s.tolist()), [([array, extents], [0])],
+            strides=strides, offset=offset)

@@ -296,19 +296,14 @@ TEST("writing to what only gave its shape is no harm") {
   RELEASE(x, y, sum, out);
 }
 
-TEST("writing to a leaf, to a view, or to what gives nothing back is refused") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *view = apply("core::identity", y, NULL), *out;
+TEST("writing to a leaf, or to what gives nothing back, is refused") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *out;
   CHECK_STATUS(try_op("autograd::add_", NULL, x, y, &out), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "autograd::add_: input y is a leaf that requires a gradient");
-  CHECK_STATUS(try_op("autograd::add_", NULL, view, x, &out), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "while its memory is needed elsewhere");
-  CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_UNIMPLEMENTED);
   CHECK_STATUS(tenon_op_call(op_of("autograd::touch_"), NULL, &y, &out, 0), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "is written to and is no result");
   CHECK_TENSOR(y, "f64[2] 1 4"); /* nothing ran */
-  tenon_tensor_release(view);
-  CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_OK);
-  RELEASE(x, y, out);
+  RELEASE(x, y);
 }
 
 /* ---- operators without a gradient -------------------------------------------------------------------------------- */

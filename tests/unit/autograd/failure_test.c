@@ -69,6 +69,28 @@ static tenon_status_t write_to(void *context) {
   return status;
 }
 
+/* sum(y^2) of y = x * x, whose transposed view and a part of that are written to. */
+static tenon_status_t write_to_views(void *context) {
+  (void)context;
+  tenon_tensor_t *x = NULL, *y = NULL, *t = NULL, *part = NULL, *sum = NULL;
+  tenon_status_t status = make(&x);
+  if (status != TENON_OK) return status;
+  tenon_tensor_retain(x);
+  status = step("core::mul", x, x, &y);
+  if (status == TENON_OK) tenon_tensor_retain(y), status = step("core::transpose", y, NULL, &t);
+  if (status == TENON_OK) tenon_tensor_retain(t), status = step("core::transpose", t, NULL, &part);
+  if (status == TENON_OK) tenon_tensor_retain(t), status = step("autograd::square_", t, NULL, &sum);
+  RELEASE(sum);
+  sum = NULL;
+  if (status == TENON_OK) tenon_tensor_retain(y), status = step("autograd::square_", y, NULL, &sum);
+  RELEASE(sum);
+  sum = NULL;
+  if (status == TENON_OK) tenon_tensor_retain(part), status = step("core::reduce_sum_square", part, NULL, &sum);
+  if (status == TENON_OK) status = tenon_backward(&sum, NULL, 1, 0);
+  RELEASE(x, y, t, part, sum);
+  return status;
+}
+
 static int alive;
 static void gone(void *context) { (void)context, alive--; }
 
@@ -107,6 +129,7 @@ TEST("so do written tensors and composites") {
   tenon_library_t *library = NULL;
   CHECK_STATUS(tenon_library_add(tenon_library_autograd(), NULL, NULL, &library), TENON_OK);
   fail_each("written tensors", write_to, NULL, 1);
+  fail_each("written views", write_to_views, NULL, 1);
   tenon_library_release(library);
 }
 

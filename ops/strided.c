@@ -1,0 +1,183 @@
+/* Elements that lie at strides in the memory of a tensor: copied from there, summed up there, set to zero.  Gradients of
+ * memory that views share are made of these (src/autograd/alias.c).  Strides and offset count elements of the row-major
+ * memory.  Invariant: no element outside of the tensor is touched. */
+#include "axes.h"
+#include "copy.h"
+#include "number.h"
+#include <string.h>
+
+typedef struct places_t { /* in the memory of a tensor */
+  int32_t ndim;
+  int64_t shape[TENON_RANK_MAX];
+  const int64_t *strides;
+  int64_t offset, count;
+} places_t;
+
+static tenon_status_t places_read(tenon_call_t *call, const tenon_tensor_t *memory, int32_t ndim, places_t *out) {
+  const tenon_value_t *strides = &call->attrs[0];
+  int64_t low = call->attrs[1].as.i, high = low;
+  int overflows = 0;
+  if ((int64_t)strides->count != ndim)
+    return tenon_fail(call, TENON_INVALID, "%d strides for %d dimensions", (int)strides->count, ndim);
+  out->ndim = ndim, out->strides = strides->as.ints, out->offset = low;
+  out->count = extents_product(out->shape, 0, ndim);
+  for (int32_t i = 0; i < ndim && out->count; i++) {
+    int64_t reach = 0, *end = out->strides[i] < 0 ? &low : &high;
+    overflows |= __builtin_mul_overflow(out->shape[i] - 1, out->strides[i], &reach);
+    overflows |= __builtin_add_overflow(*end, reach, end);
+  }
+  if (out->count && (overflows || low < 0 || high >= tenon_count(memory)))
+    return tenon_fail(call, TENON_RANGE,
+                      "elements %" PRId64 " to %" PRId64 " of a tensor that has %" PRId64 ": expected 0 to %" PRId64,
+                      low, high, tenon_count(memory), tenon_count(memory) - 1);
+  return TENON_OK;
+}
+
+/* The shape of a result is the one that input 1 states. */
+static tenon_status_t stated_infer(tenon_infer_t *infer) {
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 1, &shape));
+  if (!shape.known) return out_unknown(infer, out, shape.count);
+  if (shape.count > TENON_RANK_MAX)
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
+                      TENON_RANK_MAX);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  return TENON_OK;
+}
+
+static tenon_status_t same_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  out->ndim = x->ndim;
+  for (int32_t i = 0; i < x->ndim; i++) out->dims[i] = x->dims[i];
+  return TENON_OK;
+}
+
+static tenon_status_t copy_run(tenon_call_t *call) {
+  tenon_tensor_t *out = call->outputs[0];
+  places_t p;
+  move_t move;
+  memcpy(p.shape, out->shape, (size_t)out->ndim * sizeof *p.shape);
+  TENON_TRY(places_read(call, call->inputs[0], out->ndim, &p));
+  move_begin(&move, out, call->inputs[0]);
+  move.from_offset = p.offset;
+  for (int32_t i = 0; i < p.ndim; i++) move_axis(&move, p.shape[i], p.strides[i], out->strides[i]);
+  return p.count ? core_move(call, &move) : TENON_OK;
+}
+
+typedef void (*visit_fn)(char *to, const char *from, int64_t n, int64_t stride);
+
+/* Each row of the last axis; `from` is dense, NULL: there is none. */
+static void visit_rows(const places_t *p, int32_t axis, char *to, const char **from, int64_t size, visit_fn visit) {
+  if (axis >= p->ndim - 1) {
+    int64_t n = p->ndim ? p->shape[axis] : 1;
+    visit(to, *from, n, p->ndim ? p->strides[axis] : 1);
+    if (*from) *from += n * size;
+    return;
+  }
+  for (int64_t i = 0; i < p->shape[axis]; i++)
+    visit_rows(p, axis + 1, to + i * p->strides[axis] * size, from, size, visit);
+}
+
+/* clang-format off */
+#define ADD(name, type, real, get, set)                                                                                \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                                      \
+    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from;                                    \
+    for (int64_t i = 0; i < n; i++) y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                       \
+  }
+#define ADD_COMPLEX(name, type)                                                                                        \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                                      \
+    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from;                                    \
+    for (int64_t i = 0; i < n; i++) y[2 * i * stride] += x[2 * i], y[2 * i * stride + 1] += x[2 * i + 1];              \
+  }
+#define ZERO(size)                                                                                                     \
+  static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                                     \
+    (void)from;                                                                                                        \
+    for (int64_t i = 0; i < n; i++) memset(to + i * stride * size, 0, size);                                           \
+  }
+#define SAME(x) (x)
+ADD(f32, float, float, SAME, SAME)
+ADD(f64, double, double, SAME, SAME)
+ADD(f16, uint16_t, float, float_of_f16, f16_of_float)
+ADD(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
+ADD_COMPLEX(c64, float)
+ADD_COMPLEX(c128, double)
+ZERO(1)
+ZERO(2)
+ZERO(4)
+ZERO(8)
+ZERO(16)
+/* clang-format on */
+
+static visit_fn adder_of(tenon_dtype_t dtype) {
+  switch (tenon_dtype_id(dtype)) {
+  case TENON_F32: return add_f32;
+  case TENON_F64: return add_f64;
+  case TENON_F16: return add_f16;
+  case TENON_BF16: return add_bf16;
+  case TENON_C64: return add_c64;
+  case TENON_C128: return add_c128;
+  default: return NULL;
+  }
+}
+
+static visit_fn clearer_of(int64_t size) {
+  return size == 1    ? zero_1
+         : size == 2  ? zero_2
+         : size == 4  ? zero_4
+         : size == 8  ? zero_8
+         : size == 16 ? zero_16
+                      : NULL;
+}
+
+static tenon_status_t sum_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  int64_t size = element_size(out);
+  const char *from = x->data;
+  places_t p;
+  memcpy(p.shape, x->shape, (size_t)x->ndim * sizeof *p.shape);
+  TENON_TRY(places_read(call, out, x->ndim, &p));
+  if (tenon_count(out)) memset(out->data, 0, (size_t)(tenon_count(out) * size));
+  if (p.count) visit_rows(&p, 0, (char *)out->data + p.offset * size, &from, size, adder_of(out->dtype));
+  return TENON_OK;
+}
+
+static tenon_status_t zero_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *shape = call->inputs[1];
+  tenon_tensor_t *out = call->outputs[0];
+  int64_t size = element_size(out), ndim = tenon_count(shape);
+  const char *none = NULL;
+  places_t p;
+  if (ndim > TENON_RANK_MAX)
+    return tenon_fail(call, TENON_INVALID, "a shape of %" PRId64 " extents: no tensor has more than %d", ndim,
+                      TENON_RANK_MAX);
+  for (int64_t i = 0; i < ndim; i++)
+    if ((p.shape[i] = tensor_int(shape, i)) < 0)
+      return tenon_fail(call, TENON_INVALID, "extent %" PRId64 " of the shape is %" PRId64, i, p.shape[i]);
+  TENON_TRY(places_read(call, out, (int32_t)ndim, &p));
+  if (out->data != x->data && tenon_count(out)) memcpy(out->data, x->data, (size_t)(tenon_count(out) * size));
+  if (p.count) visit_rows(&p, 0, (char *)out->data + p.offset * size, &none, size, clearer_of(size));
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_ITEMS(core_strided,
+  TENON_OP("strided_copy(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
+    TENON_DOC("The elements at these strides from the offset on in x's row-major memory."),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
+    TENON_GRADIENT("x: core::strided_sum(grad, core::shape(x), strides=strides, offset=offset)"),
+    TENON_KERNEL("cpu", copy_run)),
+  TENON_OP("strided_sum(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
+    TENON_DOC("Zeros of this shape, to which each element of x is added at these strides from the offset on."),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
+    TENON_GRADIENT("x: core::strided_copy(grad, core::shape(x), strides=strides, offset=offset)"),
+    TENON_KERNEL("cpu", sum_run)),
+  TENON_OP("strided_zero(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
+    TENON_DOC("x with the elements at these strides from the offset on, as many as the shape has, set to zero."),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(same_infer),
+    TENON_REUSE("out: x"), TENON_GRADIENT("x: core::strided_zero(grad, shape, strides=strides, offset=offset)"),
+    TENON_KERNEL("cpu", zero_run)))
+/* clang-format on */
