@@ -105,5 +105,6 @@ TENON_ITEMS(core_cumulative,
     TENON_KERNEL("cpu", cum_sum_run)),
   TENON_OP("cum_prod(Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
     FACTS("Running products along an axis, from the other end with reverse, without the own element with exclusive."),
+    TENON_GRADIENT("x: core::cum_prod_backward(grad, x, axis, exclusive=exclusive, reverse=reverse)"),
     TENON_KERNEL("cpu", cum_prod_run))
 )

@@ -237,6 +237,8 @@ TENON_ITEMS(core_fill,
     TENON_DOC("start, start + delta, ... as long as limit is not reached."),
     TENON_TYPES("start, limit, delta: number; out = start"),
     TENON_WHERE("start: known; limit: known; delta: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(range_infer),
+    TENON_GRADIENT("start: core::reduce_sum(grad, keepdims=False); limit: none; delta: core::reduce_sum(core::mul(grad, "
+                   "core::cum_sum(core::expand(1.0, core::shape(out)), 0, exclusive=True)), keepdims=False)"),
     TENON_KERNEL("cpu", range_run)),
   TENON_OP("eye_like(Tensor x, *, dtype? dtype=None, int k=0) -> Tensor",
     TENON_DOC("A matrix of x's shape with ones on diagonal k."),

@@ -1,6 +1,7 @@
 /* pad: each mode says which element of the input a position outside it takes; lookup.c does the copying.
  * Invariant: negative pads cut off, in every mode. */
 #include "axes.h"
+#include "composite.h"
 #include "copy.h"
 #include "lookup.h"
 
@@ -70,12 +71,69 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   return core_lookup(call, &lookup);
 }
 
+/* ---- pad_backward ------------------------------------------------------------------------------------------------- */
+
+enum { BACKWARD_PAD, BACKWARD_GATHER };
+
+static tenon_status_t pad_backward_infer(tenon_infer_t *infer) {
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 1, &shape));
+  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
+  if (shape.count != infer->inputs[0]->ndim)
+    return tenon_fail(infer, TENON_INVALID, "dy has %d dimensions, what was padded has %d", infer->inputs[0]->ndim,
+                      shape.count);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  return TENON_OK;
+}
+
+/* Constants are cut off again; in other modes each axis is a gather, by the table that pad looks up in. */
+static tenon_status_t pad_backward_run(tenon_call_t *call) {
+  tenon_tensor_t *t = call->inputs[0], *pads = call->inputs[2], *axes = call->inputs[3], *other;
+  int64_t mode = call->attrs[0].as.i, named = axes ? tenon_count(axes) : t->ndim, shape[TENON_RANK_MAX];
+  for (int32_t i = 0; i < t->ndim; i++) shape[i] = t->shape[i];
+  if (tenon_count(pads) != 2 * named)
+    return tenon_fail(call, TENON_INVALID, "%" PRId64 " pads for %" PRId64 " axes", tenon_count(pads), named);
+  if (mode == CONSTANT) {
+    int64_t less[2 * TENON_RANK_MAX];
+    for (int64_t i = 0; i < 2 * named; i++) less[i] = -tensor_int(pads, i);
+    if (!(other = core_ints(call, 2 * named, less))) return TENON_MEMORY;
+    TENON_TRY(INVOKE(call, BACKWARD_PAD, NULL, &t, t, other, NULL, axes));
+    return call->host->assign(call, 0, t);
+  }
+  for (int64_t i = 0; i < named; i++) {
+    int32_t axis = 0;
+    TENON_TRY(axis_wrap(call, axes ? tensor_int(axes, i) : i, t->ndim, &axis));
+    int64_t extent = call->outputs[0]->shape[axis], before = tensor_int(pads, i);
+    if (!before && extent == shape[axis]) continue;
+    tenon_tensor_t *table = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &shape[axis]);
+    if (!table) return TENON_MEMORY;
+    for (int64_t j = 0; j < shape[axis]; j++) ((int64_t *)table->data)[j] = source(j - before, extent, mode);
+    shape[axis] = extent;
+    tenon_value_t along = value_int(axis);
+    if (!(other = core_ints(call, t->ndim, shape))) return TENON_MEMORY;
+    TENON_TRY(INVOKE(call, BACKWARD_GATHER, &along, &t, t, table, other));
+  }
+  return call->host->assign(call, 0, t);
+}
+
 /* clang-format off */
+/* The value's gradient comes from where pads are: 1 there, when zeros are padded with ones. */
+#define PADS "core::pad(core::expand(0.0, core::shape(x)), pads, 1.0, axes, mode=mode)"
 TENON_ITEMS(core_pad,
   TENON_OP("pad(Tensor x, Tensor @host pads, Tensor? value=None, Tensor? @host axes=None, *, "
            "str['constant', 'reflect', 'edge', 'wrap'] mode='constant') -> Tensor",
     TENON_DOC("Adds (or, if negative, removes) pads at the begins and ends of the axes."),
     TENON_TYPES("x, value: any; pads: i64|i32; axes: i64|i32; out = x"), TENON_WHERE("pads: known; axes: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(pad_infer),
-    TENON_KERNEL("cpu", pad_run))
+    TENON_GRADIENT("x: core::pad_backward(grad, core::shape(x), pads, axes, mode=mode); "
+                   "value: core::reshape(core::reduce_sum(core::mul(grad, " PADS ")), core::shape(value))"),
+    TENON_KERNEL("cpu", pad_run)),
+  TENON_OP("pad_backward(Tensor dy, Tensor @host shape, Tensor @host pads, Tensor? @host axes=None, *, "
+           "str['constant', 'reflect', 'edge', 'wrap'] mode='constant') -> Tensor",
+    TENON_DOC("The gradient of pad's x, of this shape: what was read more than once is added up."),
+    TENON_TYPES("dy: float; shape: i64|i32; pads: i64|i32; axes: i64|i32; out = dy"),
+    TENON_WHERE("shape: known; pads: known; axes: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(pad_backward_infer),
+    TENON_USES("core::pad, core::gather_backward"), TENON_COMPOSITE(pad_backward_run))
 )

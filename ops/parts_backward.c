@@ -1,6 +1,7 @@
-/* Gradients of slice and concat: zeros but for a slice, and views of the parts.  Called by the gradient texts in view.c and
- * join.c. */
+/* Gradients of slice, concat and tile: zeros but for a slice, views of the parts, and sums of them.  Called by the gradient
+ * texts in view.c and join.c. */
 #include "axes.h"
+#include "composite.h"
 #include <string.h>
 
 /* ---- slice_backward ----------------------------------------------------------------------------------------------- */
@@ -69,6 +70,51 @@ static tenon_status_t concat_backward_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+/* ---- tile_backward ------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t tile_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 1, &shape));
+  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
+  int fits = dy->ndim == shape.count;
+  for (int32_t i = 0; fits && i < shape.count; i++)
+    fits = !tenon_is_known(dy->dims[i]) || !tenon_is_known(shape.at[i]) ||
+           (shape.at[i].value ? dy->dims[i].value % shape.at[i].value == 0 : dy->dims[i].value == 0);
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "dy %s is no repetition of %s", dims_text(dy->dims, dy->ndim).text,
+                      dims_text(shape.at, shape.count).text);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  return TENON_OK;
+}
+
+/* Each axis that was repeated is two for once: repeats and elements. */
+static tenon_status_t tile_backward_run(tenon_call_t *call) {
+  enum { SUM, RESHAPE };
+  tenon_tensor_t *dy = call->inputs[0], *out = call->outputs[0], *t;
+  int64_t shape[2 * TENON_RANK_MAX], axes[TENON_RANK_MAX];
+  int32_t rank = 0, repeated = 0;
+  for (int32_t i = 0; i < dy->ndim; i++) {
+    if (dy->shape[i] != out->shape[i]) {
+      axes[repeated++] = rank;
+      shape[rank++] = out->shape[i] ? dy->shape[i] / out->shape[i] : 0;
+    }
+    shape[rank++] = out->shape[i];
+  }
+  if (!repeated) return call->host->assign(call, 0, dy);
+  if (rank > TENON_RANK_MAX)
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "%d axes of %d were repeated; %d in all is the limit", repeated,
+                      dy->ndim, TENON_RANK_MAX);
+  tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
+  TENON_TRY(core_reshape(call, RESHAPE, dy, rank, shape, &t));
+  tenon_tensor_t *over = core_ints(call, repeated, axes);
+  if (!over) return TENON_MEMORY;
+  TENON_TRY(INVOKE(call, SUM, attrs, &t, t, over));
+  return call->host->assign(call, 0, t);
+}
+
 /* clang-format off */
 TENON_ITEMS(core_parts_backward,
   TENON_OP("slice_backward(Tensor dy, Tensor @host shape, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
@@ -81,5 +127,9 @@ TENON_ITEMS(core_parts_backward,
   TENON_OP("concat_backward(Tensor(a) dy, Tensor[] xs, *, int axis) -> Tensor(a)[]",
     TENON_DOC("The gradients of concat: the parts of dy that have the shapes of xs, as views."),
     TENON_TYPES("dy: any; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_WHERE("dy: strided; xs: strided"),
-    TENON_INFER(concat_backward_infer), TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")))
+    TENON_INFER(concat_backward_infer), TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")),
+  TENON_OP("tile_backward(Tensor dy, Tensor @host shape) -> Tensor",
+    TENON_DOC("The gradient of tile: the sum over all repetitions of a tensor of this shape."),
+    TENON_TYPES("dy: float; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
+    TENON_INFER(tile_backward_infer), TENON_USES("core::reduce_sum, core::reshape"), TENON_COMPOSITE(tile_backward_run)))
 /* clang-format on */

@@ -224,6 +224,52 @@ static tenon_status_t backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static tenon_status_t nd_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *grad = infer->inputs[0], *indices = infer->inputs[1];
+  tenon_meta_t *out = infer->outputs[0];
+  int32_t batch = (int32_t)infer->attrs[0].as.i, lead = indices->ndim - 1;
+  ints_t shape;
+  TENON_TRY(ints_read(infer, 2, &shape));
+  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  if (lead < 0 || batch < 0 || batch > lead || !tenon_is_known(indices->dims[lead]))
+    return tenon_fail(infer, TENON_INVALID, "indices %s and %d batch axes",
+                      dims_text(indices->dims, indices->ndim).text, batch);
+  int64_t from = batch + indices->dims[lead].value;
+  int fits = indices->dims[lead].value >= 1 && from <= shape.count && grad->ndim == lead + shape.count - from;
+  for (int32_t i = 0; fits && i < grad->ndim; i++)
+    fits = !dim_differ(grad->dims[i], i < lead ? indices->dims[i] : out->dims[from + i - lead]);
+  for (int32_t i = 0; fits && i < batch; i++) fits = !dim_differ(out->dims[i], indices->dims[i]);
+  if (!fits)
+    return tenon_fail(infer, TENON_INVALID, "%s is not what indices %s gather from %s",
+                      dims_text(grad->dims, grad->ndim).text, dims_text(indices->dims, indices->ndim).text,
+                      dims_text(out->dims, out->ndim).text);
+  return TENON_OK;
+}
+
+static tenon_status_t nd_backward_run(tenon_call_t *call) {
+  const tenon_tensor_t *grad = call->inputs[0], *indices = call->inputs[1];
+  tenon_tensor_t *out = call->outputs[0];
+  int32_t batch = (int32_t)call->attrs[0].as.i, lead = indices->ndim - 1;
+  int64_t depth = indices->shape[lead], tuples = extents_product(indices->shape, 0, lead);
+  int64_t each = extents_product(indices->shape, batch, lead), entry = extents_product(out->shape, batch, out->ndim);
+  int64_t inner = extents_product(out->shape, batch + (int32_t)depth, out->ndim);
+  combine_fn combine;
+  TENON_TRY(combiner(call, out->dtype, ADD, &combine));
+  memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
+  for (int64_t n = 0; n < tuples; n++) {
+    int64_t to = n / each * entry;
+    for (int32_t i = 0; i < depth; i++) {
+      int64_t at = index_at(call, indices, n * depth + i, out->shape[batch + i], batch + i);
+      if (at < 0) return TENON_RANGE;
+      to += at * out->strides[batch + i];
+    }
+    TENON_TRY(update(call, combine, out, to, grad, n * inner, inner));
+  }
+  return TENON_OK;
+}
+
 /* ---- tensor_scatter: a key-value cache and its new entries --------------------------------------------------------
  */
 
@@ -270,21 +316,34 @@ TENON_ITEMS(core_scatter,
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with each update at its own place, but for the axis, where its index says which."),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(elements_infer), TENON_REUSE("out: x"), TENON_KERNEL("cpu", elements_run)),
+    TENON_INFER(elements_infer), TENON_REUSE("out: x"),
+    TENON_GRADIENT("x, updates: core::scatter_elements_backward(grad, x, updates, indices, out, axis=axis, reduction=reduction)"),
+    TENON_KERNEL("cpu", elements_run)),
   TENON_OP("scatter_nd(Tensor x, Tensor indices, Tensor updates, *, "
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with elements or slices, named by tuples of indices, updated."),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(nd_infer), TENON_REUSE("out: x"), TENON_KERNEL("cpu", nd_run)),
+    TENON_INFER(nd_infer), TENON_REUSE("out: x"),
+    TENON_GRADIENT("x, updates: core::scatter_nd_backward(grad, x, updates, indices, out, reduction=reduction)"),
+    TENON_KERNEL("cpu", nd_run)),
   TENON_OP("tensor_scatter(Tensor x, Tensor update, Tensor? write_indices=None, *, int axis=-2, "
            "str['linear', 'circular'] mode='linear') -> Tensor",
     TENON_DOC("x, whose first axis is the batch, with the update written from write_indices[batch] on."),
     TENON_TYPES("x, update: any; write_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(cache_infer), TENON_REUSE("out: x"), TENON_KERNEL("cpu", cache_run)),
+    TENON_INFER(cache_infer), TENON_REUSE("out: x"),
+    TENON_GRADIENT("x: core::tensor_scatter(grad, core::expand(0.0, core::shape(update)), write_indices, axis=axis, mode=mode); "
+                   "update: core::tensor_scatter_backward(grad, core::shape(update), write_indices, axis=axis)"),
+    TENON_KERNEL("cpu", cache_run)),
   TENON_OP("gather_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int axis=0) -> Tensor",
     TENON_DOC("The gradient of gather: slices added up where they came from."),
     TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
     TENON_GRADIENT("grad: core::gather(grad.out, indices, axis=axis)"),
-    TENON_KERNEL("cpu", backward_run))
+    TENON_KERNEL("cpu", backward_run)),
+  TENON_OP("gather_nd_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int batch_dims=0) -> Tensor",
+    TENON_DOC("The gradient of gather_nd: elements or slices added up where they came from."),
+    TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE), TENON_INFER(nd_backward_infer),
+    TENON_GRADIENT("grad: core::gather_nd(grad.out, indices, batch_dims=batch_dims)"),
+    TENON_KERNEL("cpu", nd_backward_run))
 )

@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
+#include <string.h>
 
 /* Attribute `at`, a list of `count` integers, or all `other` if it is empty. */
 static tenon_status_t ints_of(const tenon_host_t *host, const void *context, const tenon_value_t *at, const char *name,
@@ -51,6 +52,18 @@ typedef struct windows_t {
   double *sums;
 } windows_t;
 
+/* The pixel that a tap of a column takes, or -1: it lies outside. */
+static int64_t pixel_of(const windows_t *w, int64_t tap, int64_t column) {
+  int64_t pixel = 0, pace = 1;
+  for (int32_t i = w->rank - 1; i >= 0; i--) {
+    int64_t at = column % w->places[i] * w->stride[i] - w->pad[i] + tap % w->block[i] * w->dilation[i];
+    if (at < 0 || at >= w->image[i]) return -1;
+    pixel += at * pace;
+    column /= w->places[i], tap /= w->block[i], pace *= w->image[i];
+  }
+  return pixel;
+}
+
 static tenon_status_t col2im_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const windows_t *w = (const windows_t *)argument;
   const tenon_tensor_t *x = call->inputs[0];
@@ -58,47 +71,94 @@ static tenon_status_t col2im_part(tenon_call_t *call, void *argument, int64_t be
   for (int64_t channel = begin; channel < end; channel++) {
     double *sums = w->sums + channel * w->pixels;
     for (int64_t i = 0; i < w->pixels; i++) sums[i] = 0;
-    for (int64_t tap = 0; tap < w->taps; tap++) {
+    for (int64_t tap = 0; tap < w->taps; tap++)
       for (int64_t column = 0; column < w->columns; column++) {
-        int64_t t = tap, c = column, pixel = 0, pace = 1;
-        for (int32_t i = w->rank - 1; i >= 0 && pixel >= 0; i--) {
-          int64_t at = c % w->places[i] * w->stride[i] - w->pad[i] + t % w->block[i] * w->dilation[i];
-          pixel = at < 0 || at >= w->image[i] ? -1 : pixel + at * pace;
-          c /= w->places[i], t /= w->block[i], pace *= w->image[i];
-        }
+        int64_t pixel = pixel_of(w, tap, column);
         if (pixel >= 0) sums[pixel] += number_get(x->dtype, x->data, (channel * w->taps + tap) * w->columns + column);
       }
-    }
     for (int64_t i = 0; i < w->pixels; i++) number_set(out->dtype, out->data, channel * w->pixels + i, sums[i]);
   }
   return TENON_OK;
 }
 
-static tenon_status_t col2im_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+/* Of an image [batch, channel, pixels...] and columns [batch, channel and tap, column]; the block is the input before the
+ * attributes' lists. */
+static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *image, const tenon_tensor_t *columns,
+                                   windows_t *out) {
   const tenon_value_t *attrs = call->attrs;
-  windows_t w = {.rank = out->ndim - 2, .pixels = 1, .taps = 1, .columns = 1};
-  TENON_TRY(ints_of(call->host, call, &attrs[0], "strides", w.rank, 1, w.stride));
-  TENON_TRY(ints_of(call->host, call, &attrs[1], "pads", 2 * w.rank, 0, w.pad));
-  TENON_TRY(ints_of(call->host, call, &attrs[2], "dilations", w.rank, 1, w.dilation));
-  for (int32_t i = 0; i < w.rank; i++) {
-    w.image[i] = out->shape[2 + i], w.block[i] = tensor_int(call->inputs[2], i);
-    if (w.block[i] < 1 || w.block[i] > INT32_MAX)
-      return tenon_fail(call, TENON_INVALID, "axis %d of a block has extent %" PRId64, i, w.block[i]);
-    int64_t room = w.image[i] + w.pad[i] + w.pad[i + w.rank] - w.dilation[i] * (w.block[i] - 1) - 1;
-    if (w.stride[i] < 1 || room < 0)
+  windows_t *w = out;
+  *w = (windows_t){.rank = image->ndim - 2, .pixels = 1, .taps = 1, .columns = 1};
+  TENON_TRY(ints_of(call->host, call, &attrs[0], "strides", w->rank, 1, w->stride));
+  TENON_TRY(ints_of(call->host, call, &attrs[1], "pads", 2 * w->rank, 0, w->pad));
+  TENON_TRY(ints_of(call->host, call, &attrs[2], "dilations", w->rank, 1, w->dilation));
+  for (int32_t i = 0; i < w->rank; i++) {
+    w->image[i] = image->shape[2 + i], w->block[i] = tensor_int(call->inputs[2], i);
+    if (w->block[i] < 1 || w->block[i] > INT32_MAX)
+      return tenon_fail(call, TENON_INVALID, "axis %d of a block has extent %" PRId64, i, w->block[i]);
+    int64_t room = w->image[i] + w->pad[i] + w->pad[i + w->rank] - w->dilation[i] * (w->block[i] - 1) - 1;
+    if (w->stride[i] < 1 || room < 0)
       return tenon_fail(call, TENON_INVALID, "no window fits into axis %d of the image with stride %" PRId64, i,
-                        w.stride[i]);
-    w.places[i] = room / w.stride[i] + 1;
-    w.pixels *= w.image[i], w.taps *= w.block[i], w.columns *= w.places[i];
+                        w->stride[i]);
+    w->places[i] = room / w->stride[i] + 1;
+    w->pixels *= w->image[i], w->taps *= w->block[i], w->columns *= w->places[i];
   }
-  if (w.columns != x->shape[2])
-    return tenon_fail(call, TENON_INVALID, "the image has %" PRId64 " windows, the input %" PRId64 " columns",
-                      w.columns, x->shape[2]);
+  if (w->columns != columns->shape[2])
+    return tenon_fail(call, TENON_INVALID, "the image has %" PRId64 " windows, the columns are %" PRId64, w->columns,
+                      columns->shape[2]);
+  return TENON_OK;
+}
+
+static tenon_status_t col2im_run(tenon_call_t *call) {
+  const tenon_tensor_t *out = call->outputs[0];
+  windows_t w;
+  TENON_TRY(windows_read(call, out, call->inputs[0], &w));
   int64_t channels = out->shape[0] * out->shape[1];
   w.sums = (double *)call->host->allocate(call, (uint64_t)(channels * w.pixels) * sizeof(double) + 8);
   if (!w.sums) return TENON_MEMORY;
   return call->host->parallel(call, channels, 4096 / (w.taps * w.columns + 1) + 1, col2im_part, &w);
+}
+
+/* ---- col2im_backward ----------------------------------------------------------------------------------------------- */
+
+static tenon_status_t col2im_backward_infer(tenon_infer_t *infer) {
+  tenon_meta_t *out = infer->outputs[0];
+  const tenon_meta_t *dy = infer->inputs[0];
+  ints_t shape, block;
+  TENON_TRY(ints_read(infer, 1, &shape));
+  TENON_TRY(ints_read(infer, 2, &block));
+  if (!shape.known) return out_unknown(infer, out, 3);
+  if (shape.count != 3 || (block.count >= 0 && block.count != dy->ndim - 2))
+    return tenon_fail(infer, TENON_INVALID, "columns of rank %d, blocks of rank %d and an image of rank %d",
+                      shape.count, block.count, dy->ndim);
+  out->ndim = 3;
+  for (int32_t i = 0; i < 3; i++) out->dims[i] = shape.at[i];
+  return TENON_OK;
+}
+
+static tenon_status_t col2im_backward_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const windows_t *w = (const windows_t *)argument;
+  const tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  int64_t size = element_size(dy);
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t column = 0; column < w->columns; column++) {
+      int64_t pixel = pixel_of(w, row % w->taps, column);
+      char *to = (char *)out->data + (row * w->columns + column) * size;
+      if (pixel < 0) memset(to, 0, (size_t)size);
+      else memcpy(to, (const char *)dy->data + (row / w->taps * w->pixels + pixel) * size, (size_t)size);
+    }
+  return TENON_OK;
+}
+
+static tenon_status_t col2im_backward_run(tenon_call_t *call) {
+  const tenon_tensor_t *dy = call->inputs[0], *out = call->outputs[0];
+  windows_t w;
+  TENON_TRY(windows_read(call, dy, out, &w));
+  if (out->shape[0] != dy->shape[0] || out->shape[1] != dy->shape[1] * w.taps)
+    return tenon_fail(call, TENON_INVALID, "[%" PRId64 ", %" PRId64 "] columns of [%" PRId64 ", %" PRId64 "] images",
+                      out->shape[0], out->shape[1], dy->shape[0], dy->shape[1]);
+  int64_t rows = out->shape[0] * out->shape[1];
+  return call->host->parallel(call, rows, 4096 / (w.columns + 1) + 1, col2im_backward_part, &w);
 }
 
 /* ---- max_unpool -------------------------------------------------------------------------------------------------- */
@@ -195,7 +255,15 @@ TENON_ITEMS(core_unfold,
     TENON_DOC("An image from its windows: where windows overlap, elements are added."),
     TENON_TYPES("x: number; image_shape: i64|i32; block_shape: i64|i32; out = x"),
     TENON_WHERE("image_shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_infer),
+    TENON_GRADIENT("x: core::col2im_backward(grad, core::shape(x), block_shape, strides=strides, pads=pads, dilations=dilations)"),
     TENON_KERNEL("cpu", col2im_run)),
+  TENON_OP("col2im_backward(Tensor dy, Tensor @host shape, Tensor @host block_shape, *, int[] strides=[], int[] pads=[], "
+           "int[] dilations=[]) -> Tensor",
+    TENON_DOC("The gradient of col2im, of this shape: the windows of images dy [batch, channel, pixels...]."),
+    TENON_TYPES("dy: float; shape: i64|i32; block_shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_backward_infer),
+    TENON_GRADIENT("dy: core::col2im(grad, core::shape(dy, start=2), block_shape, strides=strides, pads=pads, dilations=dilations)"),
+    TENON_KERNEL("cpu", col2im_backward_run)),
   TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel, "
            "int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),

@@ -385,7 +385,9 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
     TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                                        \
   X(reduce_max, FOLD_MAX, AS_IT_IS, (FACTS("The largest element over axes.", "number|bool", reduce_infer), SHARED))    \
   X(reduce_min, FOLD_MIN, AS_IT_IS, (FACTS("The smallest element over axes.", "number|bool", reduce_infer), SHARED))   \
-  X(reduce_prod, FOLD_PROD, AS_IT_IS, (FACTS("The product over axes.", "number", prod_infer)))                         \
+  X(reduce_prod, FOLD_PROD, AS_IT_IS, (FACTS("The product over axes.", "number", prod_infer),                             \
+    TENON_GRADIENT("x: core::reduce_prod_backward(grad, x, axes, keepdims=keepdims, "                                  \
+                   "noop_with_empty_axes=noop_with_empty_axes)")))                         \
   X(reduce_l1, FOLD_ABS, AS_IT_IS, (FACTS("The sum of absolute values over axes.", "number", reduce_infer),            \
     TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                                                \
   X(reduce_l2, FOLD_SQUARE, ROOT, (FACTS("The Euclidean norm over axes.", "number", reduce_infer),                     \

@@ -131,6 +131,25 @@ FLOATS(DEFINE_CLIP_BACKWARD, 0)
 #define ITEM_CLIP_BACKWARD(dtype, T, U, ...)                                                                           \
   LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype ", " #dtype ", " #dtype, clip_backward_##dtype)
 
+/* Of what came for the gradients of x, min and max, that of the one that clip chose. */
+#define DEFINE_CLIP_SECOND(dtype, T, U, ...)                                                                           \
+  static tenon_status_t clip_second_##dtype(const tenon_loop_t *loop) {                                                \
+    const int64_t count = loop->count;                                                                                 \
+    const T *restrict xs = (const T *)loop->data[0], *restrict min = (const T *)loop->data[1];                         \
+    const T *restrict max = (const T *)loop->data[2], *restrict dx = (const T *)loop->data[3];                         \
+    const T *restrict dmin = (const T *)loop->data[4], *restrict dmax = (const T *)loop->data[5];                      \
+    T *restrict out = (T *)loop->data[6];                                                                              \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+      const T x = xs[i], low = min ? min[i] : x, high = max ? max[i] : GREATEST(x, low);                               \
+      const T *of = GREATEST(x, low) > high ? dmax : x < low ? dmin : dx;                                              \
+      out[i] = of ? of[i] : 0;                                                                                         \
+    }                                                                                                                  \
+    return TENON_OK;                                                                                                   \
+  }
+FLOATS(DEFINE_CLIP_SECOND, 0)
+#define ITEM_CLIP_SECOND(dtype, T, U, ...)                                                                             \
+  LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype, clip_second_##dtype)
+
 /* clang-format off */
 FAMILY(core_selection,
   OPERATOR(where, "(Tensor condition, Tensor a, Tensor b) -> Tensor",
@@ -147,6 +166,12 @@ FAMILY(core_selection,
   OPERATOR(clip_backward,
     "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, Tensor? dmax)",
     FACTS("Of dy, what goes to x, min and max of clip", "dy, x, min, max: float; dx, dmin, dmax = dy",
-      "dy, x, min, max: error"),
-    FLOATS(ITEM_CLIP_BACKWARD, 0)))
+      "dy: core::clip_second(x, min, max, grad.dx, grad.dmin, grad.dmax); x, min, max: none"),
+    FLOATS(ITEM_CLIP_BACKWARD, 0))
+  OPERATOR(clip_second,
+    "(Tensor x, Tensor? min=None, Tensor? max=None, Tensor? dx=None, Tensor? dmin=None, Tensor? dmax=None) -> Tensor",
+    FACTS("The gradient of clip_backward: dx, dmin or dmax, whichever of x, min and max clip chose",
+      "x, min, max, dx, dmin, dmax: float; out = x",
+      "x, min, max: none; dx, dmin, dmax: core::clip_backward(grad, x, min, max)"),
+    FLOATS(ITEM_CLIP_SECOND, 0)))
 /* clang-format on */

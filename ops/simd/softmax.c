@@ -232,7 +232,8 @@ FAMILY(core_softmax,
      TENON_GRADIENT("x: core::log_softmax_backward(grad, out, axis=axis)")),
     KERNEL("", log_softmax_run))
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x")),
+    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x"),
+     TENON_GRADIENT("x: none")),
     KERNEL("", hardmax_run))
   OPERATOR(softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
     (FACTS("The gradient of softmax, whose result was y.", "dy, y: float; out = y", "y"),

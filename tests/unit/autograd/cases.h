@@ -129,13 +129,12 @@ static const case_t cases[] = {
   {"core::where_backward", NULL, {X1, "bool[2, 3] 1 0 1 0 0 1"}}, {"core::where_backward", NULL, {X1, "bool[3] 1 0 1"}}, {"core::where_backward", NULL, {X0, "bool[] 1"}},
 #include "spatial_cases.h"
 #include "norm_cases.h"
+#include "index_cases.h"
 };
 
 /* With a gradient text that says none for every input: nothing to check. */
-static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::normal_", "core::round",
+static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::hardmax", "core::normal_", "core::round",
   "core::shape", "core::sign", "core::size", "core::size_ratio", "core::uniform_"};
-/* Whose gradient says error for every input. */
-static const char *const not_yet[] = {"core::clip_backward", "core::concat_backward"};
 /* clang-format on */
 
 #endif

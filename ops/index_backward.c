@@ -1,0 +1,197 @@
+/* Gradients of operators that pick or replace by index: scatter_elements, scatter_nd, tensor_scatter, compress.
+ * Composites, so that they have gradients themselves; called by the gradient texts in scatter.c and select.c.
+ * Of equals that max and min choose among each has a share, of several updates of one place without a reduction all. */
+#include "axes.h"
+#include "composite.h"
+
+enum { NONE, ADDED, MULTIPLIED, GREATEST, LEAST }; /* reductions */
+
+/* ---- scatter_elements, scatter_nd ---------------------------------------------------------------------------------- */
+
+enum { GATHER, SCATTER, MUL, DIV, EQUAL, CAST_LIKE, WHERE, EXPAND, AND };
+#define SCATTER_USES ", core::mul, core::div, core::equal, core::cast_like, core::where, core::expand, core::and"
+enum { DY, X, UPDATES, INDICES, OUT };
+
+typedef struct scatter_t {
+  tenon_call_t *call;
+  tenon_value_t gather, scatter[2]; /* attributes: the axis of elements, or none */
+  tenon_value_t *reduction;
+} scatter_t;
+
+static tenon_status_t gather(const scatter_t *s, tenon_tensor_t *t, tenon_tensor_t **out) {
+  return INVOKE(s->call, GATHER, &s->gather, out, t, s->call->inputs[INDICES]);
+}
+
+static tenon_status_t scatter(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t, int reduction,
+                              tenon_tensor_t **out) {
+  *s->reduction = value_choice(reduction);
+  return INVOKE(s->call, SCATTER, s->scatter, out, into, s->call->inputs[INDICES], t);
+}
+
+static tenon_status_t filled(const scatter_t *s, const tenon_tensor_t *like, double number, tenon_tensor_t **out) {
+  tenon_tensor_t *one = core_number(s->call, like->dtype, number), *shape = core_ints(s->call, like->ndim, like->shape);
+  return one && shape ? INVOKE(s->call, EXPAND, NULL, out, one, shape) : TENON_MEMORY;
+}
+
+/* 1 where they are equal, else 0. */
+static tenon_status_t same(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+  TENON_TRY(INVOKE(s->call, EQUAL, NULL, out, a, b));
+  return INVOKE(s->call, CAST_LIKE, NULL, out, *out, s->call->inputs[DY]);
+}
+
+/* An update's gradient is dy times x and the other updates of the same place: dy out / update.  Where it alone is 0, the
+ * others are multiplied again; where several are, there is none. */
+static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
+  tenon_call_t *call = s->call;
+  tenon_tensor_t *dy = call->inputs[DY], *updates = call->inputs[UPDATES], *t, *zeros, *count, *alone, *others, *all;
+  tenon_tensor_t *zero = core_number(call, dy->dtype, 0), *one = core_number(call, dy->dtype, 1), *is_zero;
+  if (!zero || !one) return TENON_MEMORY;
+  TENON_TRY(INVOKE(call, EQUAL, NULL, &is_zero, updates, zero));
+  TENON_TRY(same(s, updates, zero, &t));
+  TENON_TRY(filled(s, call->inputs[X], 0, &zeros));
+  TENON_TRY(scatter(s, zeros, t, ADDED, &count));
+  TENON_TRY(gather(s, count, &count));
+  TENON_TRY(INVOKE(call, EQUAL, NULL, &alone, count, one));
+  TENON_TRY(INVOKE(call, AND, NULL, &alone, alone, is_zero));
+  TENON_TRY(INVOKE(call, WHERE, NULL, &t, alone, one, updates));
+  TENON_TRY(scatter(s, call->inputs[X], t, MULTIPLIED, &others));
+  TENON_TRY(INVOKE(call, MUL, NULL, &others, dy, others));
+  TENON_TRY(gather(s, others, &others));
+  TENON_TRY(INVOKE(call, MUL, NULL, &all, dy, call->inputs[OUT]));
+  TENON_TRY(gather(s, all, &all));
+  TENON_TRY(INVOKE(call, WHERE, NULL, &t, is_zero, one, updates));
+  TENON_TRY(INVOKE(call, DIV, NULL, &all, all, t));
+  return INVOKE(call, WHERE, NULL, out, alone, others, all);
+}
+
+static tenon_status_t backward(const scatter_t *s) {
+  tenon_call_t *call = s->call;
+  tenon_tensor_t *dy = call->inputs[DY], *x = call->inputs[X], *updates = call->inputs[UPDATES], *dx = dy, *dupdates,
+                 *t;
+  tenon_tensor_t *taken, *count;
+  int reduction = (int)s->reduction->as.i;
+  switch (reduction) {
+  case NONE:
+    TENON_TRY(filled(s, updates, 0, &t));
+    TENON_TRY(scatter(s, dy, t, NONE, &dx));
+    TENON_TRY(gather(s, dy, &dupdates));
+    break;
+  case ADDED: TENON_TRY(gather(s, dy, &dupdates)); break;
+  case MULTIPLIED:
+    TENON_TRY(filled(s, x, 1, &t));
+    TENON_TRY(scatter(s, t, updates, MULTIPLIED, &t));
+    TENON_TRY(INVOKE(call, MUL, NULL, &dx, dy, t));
+    if (call->outputs[1]) TENON_TRY(of_factors(s, &dupdates));
+    break;
+  default:
+    TENON_TRY(same(s, x, call->inputs[OUT], &dx));
+    TENON_TRY(gather(s, call->inputs[OUT], &t));
+    TENON_TRY(same(s, updates, t, &taken));
+    TENON_TRY(scatter(s, dx, taken, ADDED, &count));
+    TENON_TRY(INVOKE(call, DIV, NULL, &t, dy, count));
+    TENON_TRY(INVOKE(call, MUL, NULL, &dx, dx, t));
+    TENON_TRY(gather(s, t, &t));
+    TENON_TRY(INVOKE(call, MUL, NULL, &dupdates, taken, t));
+  }
+  if (call->outputs[0]) TENON_TRY(call->host->assign(call, 0, dx));
+  return call->outputs[1] ? call->host->assign(call, 1, dupdates) : TENON_OK;
+}
+
+static tenon_status_t elements_run(tenon_call_t *call) {
+  scatter_t s = {call, call->attrs[0], {call->attrs[0], call->attrs[1]}, &s.scatter[1]};
+  return backward(&s);
+}
+
+static tenon_status_t nd_run(tenon_call_t *call) {
+  scatter_t s = {call, value_int(0), {call->attrs[0]}, &s.scatter[0]};
+  return backward(&s);
+}
+
+static tenon_status_t both_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, X, 2); }
+
+/* ---- tensor_scatter ------------------------------------------------------------------------------------------------ */
+
+/* The shape is an input. */
+static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t input) {
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t shape;
+  TENON_TRY(ints_read(infer, input, &shape));
+  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
+  out->ndim = shape.count;
+  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  return TENON_OK;
+}
+
+static tenon_status_t cache_infer(tenon_infer_t *infer) { return shape_infer(infer, 1); }
+
+enum { CACHE_GATHER, CACHE_ADD, CACHE_MOD, CACHE_CAST, CACHE_RESHAPE, CACHE_EXPAND };
+
+/* Step t of batch entry b lies at (first[b] + t) mod extent. */
+static tenon_status_t cache_run(tenon_call_t *call) {
+  tenon_tensor_t *dy = call->inputs[0], *first = call->inputs[2], *out = call->outputs[0], *at, *extent, *t;
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(call, call->attrs[0].as.i, dy->ndim, &axis));
+  int64_t steps = out->shape[axis], shape[TENON_RANK_MAX];
+  tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, value_flag(1), value_choice(0)};
+  attrs[0].as.dtype = tenon_dtype(TENON_I64);
+  if (!(at = call->host->temporary(call, attrs[0].as.dtype, 1, &steps))) return TENON_MEMORY;
+  for (int64_t i = 0; i < steps; i++) ((int64_t *)at->data)[i] = i;
+  for (int32_t i = 0; i < dy->ndim; i++) shape[i] = i == axis ? steps : 1;
+  TENON_TRY(core_reshape(call, CACHE_RESHAPE, at, dy->ndim, shape, &at));
+  if (first) {
+    shape[0] = dy->shape[0], shape[axis] = 1;
+    TENON_TRY(INVOKE(call, CACHE_CAST, attrs, &first, first));
+    TENON_TRY(core_reshape(call, CACHE_RESHAPE, first, dy->ndim, shape, &first));
+    TENON_TRY(INVOKE(call, CACHE_ADD, NULL, &at, at, first));
+  }
+  if (!(extent = core_ints(call, 1, &dy->shape[axis]))) return TENON_MEMORY;
+  if (dy->shape[axis]) TENON_TRY(INVOKE(call, CACHE_MOD, NULL, &at, at, extent));
+  if (!(t = core_ints(call, out->ndim, out->shape))) return TENON_MEMORY;
+  TENON_TRY(INVOKE(call, CACHE_EXPAND, NULL, &at, at, t));
+  attrs[0] = value_int(axis);
+  TENON_TRY(INVOKE(call, CACHE_GATHER, attrs, &t, dy, at));
+  return call->host->assign(call, 0, t);
+}
+
+/* ---- compress ------------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t compress_infer(tenon_infer_t *infer) { return shape_infer(infer, 2); }
+
+enum { COMPRESS_NONZERO, COMPRESS_RESHAPE, COMPRESS_GATHER };
+
+static tenon_status_t compress_run(tenon_call_t *call) {
+  tenon_tensor_t *out = call->outputs[0], *at, *shape, *t;
+  int flat = call->attrs[0].kind == TENON_KIND_NONE;
+  tenon_value_t axis = value_int(flat ? 0 : call->attrs[0].as.i);
+  int64_t any = -1, count = tenon_count(out);
+  TENON_TRY(INVOKE(call, COMPRESS_NONZERO, NULL, &at, call->inputs[1]));
+  TENON_TRY(core_reshape(call, COMPRESS_RESHAPE, at, 1, at->shape[1] ? &any : &at->shape[1], &at));
+  if (!(shape = flat ? core_ints(call, 1, &count) : core_ints(call, out->ndim, out->shape))) return TENON_MEMORY;
+  TENON_TRY(INVOKE(call, COMPRESS_GATHER, &axis, &t, call->inputs[0], at, shape));
+  TENON_TRY(core_reshape(call, COMPRESS_RESHAPE, t, out->ndim, out->shape, &t));
+  return call->host->assign(call, 0, t);
+}
+
+/* clang-format off */
+#define FACTS(doc, name)                                                                                               \
+  TENON_DOC(doc), TENON_TYPES("dy: float; x, updates, out = dy; indices: i64|i32; dx, dupdates = dy"),                 \
+  TENON_TRAITS(TENON_PURE), TENON_INFER(both_infer), TENON_USES("core::gather_" name ", core::scatter_" name SCATTER_USES)
+TENON_ITEMS(core_index_backward,
+  TENON_OP("scatter_elements_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, *, int axis=0, "
+           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
+    FACTS("The gradients of scatter_elements, whose result is `out`.", "elements"), TENON_COMPOSITE(elements_run)),
+  TENON_OP("scatter_nd_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, *, "
+           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
+    FACTS("The gradients of scatter_nd, whose result is `out`.", "nd"), TENON_COMPOSITE(nd_run)),
+  TENON_OP("tensor_scatter_backward(Tensor dy, Tensor @host shape, Tensor? write_indices=None, *, int axis=-2) -> Tensor",
+    TENON_DOC("The gradient of tensor_scatter's update, of this shape."),
+    TENON_TYPES("dy: float; shape: i64|i32; write_indices: i64|i32; out = dy"), TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE), TENON_INFER(cache_infer),
+    TENON_USES("core::gather_elements, core::add, core::mod, core::cast, core::reshape, core::expand"),
+    TENON_COMPOSITE(cache_run)),
+  TENON_OP("compress_backward(Tensor dy, Tensor condition, Tensor @host shape, *, int? axis=None) -> Tensor",
+    TENON_DOC("The gradient of compress: dy where the condition is true, 0 elsewhere."),
+    TENON_TYPES("dy: float; condition: bool; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE), TENON_INFER(compress_infer), TENON_USES("core::nonzero, core::reshape, core::gather_backward"),
+    TENON_COMPOSITE(compress_run)))
+/* clang-format on */
