@@ -50,6 +50,7 @@ void tenon_shutdown(void) {
     tn_registry_clear();
     tn_registrations_clear();
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear();
+    tn_trace_clear();
     tn_autograd_clear();
     tn_parallel_shutdown();
     __atomic_store_n(&started, 0, __ATOMIC_RELEASE);

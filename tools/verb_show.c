@@ -111,11 +111,26 @@ static void print_op(const tenon_op_t *op) {
   text_free(&traits);
 }
 
+/* Why each candidate for a key is taken or not. */
+static int explain(const tenon_op_t *op, const char *key, const char *dtype_name) {
+  tenon_dtype_t dtype = {0, 0, 0};
+  char *text = NULL;
+  if (dtype_name && tenon_dtype_parse(dtype_name, &dtype) != TENON_OK) return say_error(NULL);
+  if (tenon_op_explain(op, key, dtype, &text) != TENON_OK) return say_error(NULL);
+  fputs(text, stdout);
+  tenon_text_release(text);
+  return EXIT_FINE;
+}
+
 static int run(const verb_t *verb, int argc, char **argv) {
   texts_t libraries = {NULL, 0, 0};
   text_t why = {NULL, 0, 0, false};
-  const option_t options[] = {{"ops", 0, OPTION_TEXTS, "LIB", "load a library first; may be repeated", &libraries},
-                              {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
+  const char *key = NULL, *dtype = NULL;
+  const option_t options[] = {
+      {"ops", 0, OPTION_TEXTS, "LIB", "load a library first; may be repeated", &libraries},
+      {"explain", 0, OPTION_TEXT, "KEY", "only why each candidate for a key (cpu, autograd npu) is taken or not", &key},
+      {"dtype", 0, OPTION_TEXT, "DTYPE", "with --explain: of calls with that dtype (all)", &dtype},
+      {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "NS::OPERATOR", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
@@ -125,6 +140,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
       const tenon_op_t *op = NULL;
       if (i > 0) putchar('\n');
       if (tenon_op_find(line.operands.items[i], &op) != TENON_OK) code = say_error(NULL);
+      else if (key) code = explain(op, key, dtype);
       else print_op(op);
     }
   }

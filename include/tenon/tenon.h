@@ -394,10 +394,21 @@ TENON_API tenon_status_t tenon_autocast_set(const char *backend, tenon_dtype_t d
 TENON_API tenon_dtype_t tenon_autocast_get(const char *backend); /* no bits: off */
 /* A line for each operator that kernels wait for, and why; the caller frees it. */
 TENON_API tenon_status_t tenon_dangling(char **out_text);
-/* Prints calls on stderr, nested: the operator, its keys, the kernel and why it, each step further down.  "dispatch", "args"
- * and "time" with commas between; NULL: off, and then it costs nothing.  Running threads show their next call.  At the start
- * the environment variable TENON_TRACE says it. */
+/* Prints calls on stderr, nested: the operator, its keys, the kernel and why it, each step further down, and where the key
+ * of an operator without tensor arguments is from.  "dispatch", "args" and "time" with commas between; NULL: off, and then it
+ * costs nothing.  Running threads show their next call.  "file=PATH" as the last word writes slices to that file instead, as
+ * Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open it: a track for each thread; the file is valid JSON after
+ * each event, also when the process ends without a word; what a child of fork does is not in it.  DENIED when the file
+ * cannot be made; when it cannot be written later that is said on stderr and the trace ends.  At the start the environment
+ * variable TENON_TRACE says it. */
 TENON_API tenon_status_t tenon_trace_set(const char *what);
+/* Says on stderr for each step of a call which kernel, or what else, was taken and why each other candidate was not: once
+ * for each operator and reason, or each time; 0: off, and then it costs nothing.  At the start TENON_EXPLAIN=1, or =all. */
+enum { TENON_EXPLAIN_ONCE = 1, TENON_EXPLAIN_ALL = 2 };
+TENON_API tenon_status_t tenon_explain_set(int32_t how);
+/* The same as a text, for calls with a key ("npu", "autograd npu") whose deciding argument has that dtype; bits 0: for all
+ * dtypes.  The caller frees it. */
+TENON_API tenon_status_t tenon_op_explain(const tenon_op_t *op, const char *key, tenon_dtype_t dtype, char **out_text);
 
 /* ---- gradients -------------------------------------------------------------------------------------------------- */
 

@@ -38,6 +38,32 @@ void tn_text_add(tn_text_t *text, const char *format, ...) {
   text->size += (size_t)need;
 }
 
+/* Bytes of the UTF-8 character there; 0: none (RFC 3629). */
+static int character(const unsigned char *c) {
+  int size = *c < 0x80                 ? 1
+             : *c >= 0xc2 && *c < 0xe0 ? 2
+             : *c >= 0xe0 && *c < 0xf0 ? 3
+             : *c >= 0xf0 && *c < 0xf5 ? 4
+                                       : 0;
+  for (int i = 1; i < size; i++)
+    if ((c[i] & 0xc0) != 0x80) return 0;
+  if ((*c == 0xe0 && c[1] < 0xa0) || (*c == 0xed && c[1] > 0x9f)) return 0;
+  return (*c == 0xf0 && c[1] < 0x90) || (*c == 0xf4 && c[1] > 0x8f) ? 0 : size;
+}
+
+void tn_text_json(tn_text_t *text, const char *string) {
+  tn_text_bytes(text, "\"", 1);
+  for (const unsigned char *c = (const unsigned char *)string; *c;) {
+    int size = character(c);
+    if (*c == '"' || *c == '\\') tn_text_add(text, "\\%c", *c);
+    else if (*c < 0x20) tn_text_add(text, "\\u%04x", *c);
+    else if (size) tn_text_bytes(text, (const char *)c, (size_t)size);
+    else tn_text_add(text, "\\ufffd");
+    c += size ? size : 1;
+  }
+  tn_text_bytes(text, "\"", 1);
+}
+
 const char *tn_text_get(const tn_text_t *text) { return text->data ? text->data : ""; }
 
 char *tn_text_take(tn_text_t *text) {

@@ -80,6 +80,7 @@ typedef struct tn_spawned_t {
 int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument);
 void tn_join(tn_spawned_t *thread);
 void tn_thread_yield(void); /* lets others run */
+int64_t tn_thread_id(void); /* the system's number of this thread */
 /* Processors that this process may run on. */
 int32_t tn_processor_count(void);
 /* Random bytes of the system, at most 256; false: it has none. */

@@ -92,6 +92,14 @@ void tn_join(tn_spawned_t *thread) { pthread_join(*(pthread_t *)(void *)thread, 
 
 void tn_thread_yield(void) { sched_yield(); }
 
+int64_t tn_thread_id(void) {
+#if defined(__linux__)
+  return gettid();
+#else
+  return (int64_t)(uintptr_t)pthread_self();
+#endif
+}
+
 int32_t tn_processor_count(void) {
 #if defined(__linux__)
   cpu_set_t set;

@@ -25,19 +25,27 @@ static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
   else __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST); /* the block that threads without memory share */
 }
 
-static tenon_status_t run_gated(tenon_call_t *call) {
+const tn_slot_t *tn_slot_enter(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
-  tn_thread_t *thread = tn_thread();
   for (;;) {
     const tn_slot_t *slot = frame->slot;
-    pass(thread, slot, 1);
+    if (!slot->gate) return slot;
+    pass(tn_thread(), slot, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const tn_slot_t *again = tn_slot_again(call);
-    tenon_status_t status = again == slot ? tn_layer_below(call) : TENON_OK;
-    pass(thread, slot, (uint32_t)-1);
-    if (again == slot) return status;
+    if (again == slot) return slot;
+    pass(tn_thread(), slot, (uint32_t)-1);
     frame->slot = again, call->context = again->context;
   }
+}
+
+void tn_slot_leave(const tn_slot_t *slot) { pass(tn_thread(), slot, (uint32_t)-1); }
+
+static tenon_status_t run_gated(tenon_call_t *call) {
+  const tn_slot_t *slot = tn_slot_enter(call);
+  tenon_status_t status = tn_layer_below(call);
+  tn_slot_leave(slot);
+  return status;
 }
 
 static tenon_status_t run_inferred(tenon_call_t *call);

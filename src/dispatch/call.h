@@ -50,6 +50,9 @@ tenon_status_t tn_slot_run(tenon_call_t *call);
  * layouts (by fallthrough, from a fallback, with other arguments than the call began with) gets dense and plain tensors all
  * the same. */
 tenon_status_t tn_layer_below(tenon_call_t *call);
+/* Until tn_slot_leave its code and texts are not unloaded.  The frame's slot may have become another one. */
+const tn_slot_t *tn_slot_enter(tenon_call_t *call);
+void tn_slot_leave(const tn_slot_t *slot);
 /* Passes a call on to the highest of these keys, or to what is below the one that runs now.  Thread state is not read again. */
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
 tenon_status_t tn_layer_chain(tenon_call_t *call); /* layers of users at one anchor: layers.c */

@@ -44,7 +44,8 @@ static bool has_gate(const tn_slot_t *slot, const tn_library_t *library) {
 /* Slots that this operator was given: calls of code that may go are counted. */
 static void check_gates(const tenon_op_t *op, tn_text_t *wrong) {
   for (const tn_slot_t *slot = op->made; slot; slot = slot->next) {
-    bool good = has_gate(slot, op->library) && (!slot->only || has_gate(slot, slot->only->library));
+    bool good = has_gate(slot, op->library) && (!slot->only || has_gate(slot, slot->only->library)) &&
+                (!slot->denial || has_gate(slot, slot->denial->library));
     for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
       for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
         good &= has_gate(slot, (*list)->library);

@@ -13,8 +13,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
-/* How well a kernel suits the dtype that decides; 0: not at all. */
-static int suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) {
+int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) {
   tenon_dtype_t wanted = tn_dtype_at(dtype);
   switch (kernel->kind) {
   case TN_KERNEL_LOOP:
@@ -31,7 +30,7 @@ static int suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) {
 }
 
 static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
-  int x = suits(op, a, dtype), y = suits(op, b, dtype);
+  int x = tn_kernel_suits(op, a, dtype), y = tn_kernel_suits(op, b, dtype);
   if (x != y) return x > y;
   return a->words.isa > b->words.isa; /* of equals the one registered later, which stands earlier in the list */
 }
@@ -57,7 +56,7 @@ const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_ba
   const tn_kernel_t **found = tn_scratch(((size_t)most + 1) * sizeof *found);
   if (!found) return NULL;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-    if (!tn_kernel_is_of(k, backend) || !suits(op, k, dtype)) continue;
+    if (!tn_kernel_is_of(k, backend) || !tn_kernel_suits(op, k, dtype)) continue;
     int at = count++;
     for (; at > 0 && better(op, k, found[at - 1], dtype); at--) found[at] = found[at - 1];
     found[at] = k;
@@ -72,15 +71,15 @@ const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_ba
   return found;
 }
 
-static bool accepts(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
-                    tenon_tensor_t *const *outputs) {
-  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return true;
+int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
+                          tenon_tensor_t *const *outputs) {
+  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return -1;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
     const tenon_tensor_t *t = i < op->input_count ? inputs[i] : outputs[i - op->input_count];
     tenon_dtype_t has = kernel->loop.words.dtypes[i];
-    if (t && !tn_dtype_same(t->dtype, has) && !tn_widens(t->dtype, has)) return false;
+    if (t && !tn_dtype_same(t->dtype, has) && !tn_widens(t->dtype, has)) return (int32_t)i;
   }
-  return true;
+  return -1;
 }
 
 static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, int dtype, tenon_tensor_t *const *inputs,
@@ -89,11 +88,11 @@ static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, in
   const tn_kernel_t *const *list = slot->by_dtype[dtype];
   if (!list) return NULL;
   if (!inputs || (list[0] && !list[1])) return list[0];
-  while (*list && !accepts(op, *list, inputs, outputs)) list++;
+  while (*list && tn_kernel_refuses(op, *list, inputs, outputs) >= 0) list++;
   return *list;
 }
 
-static int deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
   if (t && tn_dtype_is(t->dtype, TENON_LIST)) t = t->shape[0] ? tenon_item(t, 0) : NULL;
   int dtype = t ? tn_dtype_index(t->dtype) : 0;
@@ -102,7 +101,7 @@ static int deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
 
 const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs) {
-  return choose(slot, op, slot->by_dtype ? deciding_dtype(op, inputs) : 0, inputs, outputs);
+  return choose(slot, op, slot->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs, outputs);
 }
 
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {

@@ -12,6 +12,7 @@
 #include "dispatch/place.h"
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
+#include "dispatch/trace.h"
 
 static tenon_status_t missing(tenon_call_t *call) {
   uint64_t keys = tn_frame_of(call)->keys;
@@ -93,7 +94,7 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   const tn_slot_t *slot = tn_table_others(call->op, found[0]);
   if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
   frame->slot = slot, call->context = slot->context;
-  return tn_slot_run(call);
+  return tn_trace_next(call);
 }
 
 const tn_slot_t *tn_slot_again(tenon_call_t *call) {
@@ -110,7 +111,7 @@ tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
   const tn_backend_t *found[2];
   backends_of(call, found);
   frame->slot = tn_table_autograd(call->op, found[0]), call->context = frame->slot->context;
-  return tn_slot_run(call);
+  return tn_trace_next(call);
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------------------------- */
@@ -212,7 +213,7 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
   frame->slot = tn_table_slot(call->op, frame->keys & tn_op_mask(call->op));
   call->context = frame->slot->context;
-  return tn_slot_run(call);
+  return tn_trace_next(call);
 }
 
 tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
@@ -277,7 +278,7 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   if (fallback && frame->slot->denial) return tn_layer_denied(call);
   if (fallback) {
     frame->slot = fallback, call->context = fallback->context;
-    return fallback->run(call);
+    return tn_trace_next(call);
   }
   if (!kernel) return missing(call);
   return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel) : tn_kernel_serve(call, kernel);

@@ -43,6 +43,13 @@ uint64_t tn_keys_without_tensors(const tenon_op_t *op, const tenon_value_t *attr
   return backend ? TN_KEY(backend->bit) : TN_KEY_CPU;
 }
 
+const char *tn_key_origin(const tenon_op_t *op, const tenon_value_t *attrs, const char **out_argument) {
+  *out_argument = "";
+  for (uint32_t i = 0; i < op->schema.attr_count; i++)
+    if (attrs[i].kind == TENON_KIND_DEVICE) return *out_argument = op->schema.attrs[i].name, "the device argument ";
+  return tn_thread()->calls.device_type ? "this thread's default device" : "the CPU, which is the default";
+}
+
 tenon_status_t tenon_device_default_set(tenon_device_t device) {
   if (!tn_backend_of(device))
     return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type, (int)device.id);

@@ -9,6 +9,8 @@
 
 /* Keys of a call that has no tensor arguments: of its device attribute, else of the thread's default device. */
 uint64_t tn_keys_without_tensors(const tenon_op_t *op, const tenon_value_t *attrs);
+/* Where that key is from, in words; out_argument: the name of the argument, or "". */
+const char *tn_key_origin(const tenon_op_t *op, const tenon_value_t *attrs, const char **out_argument);
 /* States where a tensor's memory is; its keys follow. */
 void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device);
 /* The bytes from the first to behind the last of its elements; false: it has none. */

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 struct tenon_profile_t {
@@ -77,30 +78,31 @@ tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
   return TENON_OK;
 }
 
-static void write_text(FILE *file, const char *text) {
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-    if (*c == '"' || *c == '\\') fprintf(file, "\\%c", *c);
-    else if (*c < 0x20) fprintf(file, "\\u%04x", *c);
-    else fputc(*c, file);
-  }
+static void add_span(tn_text_t *json, const tenon_span_t *span, int64_t start) {
+  int64_t at = span->begin - start, took = span->end - span->begin;
+  tn_text_add(json, "{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": ");
+  tn_text_json(json, span->name);
+  tn_text_add(json, ", \"cat\": ");
+  tn_text_json(json, *span->kind ? span->kind : "span");
+  tn_text_add(json, ", \"ts\": %lld.%03d, \"dur\": %lld.%03d}", (long long)(at / 1000), (int)(at % 1000),
+              (long long)(took / 1000), (int)(took % 1000)); /* not %f: its comma is the locale's */
 }
 
 tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path) {
   FILE *file = fopen(path, "w");
   if (!file) return tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
   int64_t start = profile->count ? profile->spans[0].begin : 0;
+  bool lost = false;
   fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", file);
   for (size_t i = 0; i < profile->count; i++) {
-    const tenon_span_t *s = &profile->spans[i];
-    fputs("{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"", file);
-    write_text(file, s->name);
-    fputs("\", \"cat\": \"", file);
-    write_text(file, *s->kind ? s->kind : "span");
-    fprintf(file, "\", \"ts\": %.3f, \"dur\": %.3f}%s\n", (double)(s->begin - start) / 1e3,
-            (double)(s->end - s->begin) / 1e3, i + 1 < profile->count ? "," : "");
+    tn_text_t json = {0};
+    add_span(&json, &profile->spans[i], start);
+    lost |= json.failed;
+    fprintf(file, "%s%s\n", tn_text_get(&json), i + 1 < profile->count ? "," : "");
+    tn_text_clear(&json);
   }
   fputs("]}\n", file);
   int failed = ferror(file);
-  if (fclose(file) != 0 || failed) return tn_fail(TENON_DENIED, "%s: could not be written in full", path);
+  if (fclose(file) != 0 || failed || lost) return tn_fail(TENON_DENIED, "%s: could not be written in full", path);
   return TENON_OK;
 }

@@ -42,7 +42,7 @@ tenon_status_t tn_key_parse(const char *key, tn_named_key_t *out_key) {
   return TENON_OK;
 }
 
-static tenon_status_t find_slot(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
+tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
   tn_named_key_t place;
   TN_TRY(tn_key_parse(key, &place));
   if (place.bit < 0)
@@ -81,7 +81,7 @@ static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
 tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info) {
   const tn_slot_t *slot;
   tn_registry_lock(); /* what is in the table now stays mapped meanwhile */
-  tenon_status_t status = find_slot(op, key, &slot);
+  tenon_status_t status = tn_table_find(op, key, &slot);
   if (status == TENON_OK) describe_slot(slot, info);
   tn_registry_unlock();
   return status;
@@ -134,7 +134,7 @@ void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text
   const tn_slot_t *slot;
   char key[300];
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++)
-    if (find_slot(op, backend->name, &slot) == TENON_OK) add_slot(backend->name, slot, sources, text);
+    if (tn_table_find(op, backend->name, &slot) == TENON_OK) add_slot(backend->name, slot, sources, text);
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
     snprintf(key, sizeof key, "autograd %.255s", backend->name);
     slot = tn_table_autograd(op, backend);
@@ -188,12 +188,12 @@ int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
 
 int32_t tenon_op_has_computed_kernel(const tenon_op_t *op, const char *key) {
   const tn_slot_t *slot;
-  return find_slot(op, key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING && slot->rule != TN_RULE_DENIED;
+  return tn_table_find(op, key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING && slot->rule != TN_RULE_DENIED;
 }
 
 int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key) {
   const tn_slot_t *slot;
-  return find_slot(op, key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
+  return tn_table_find(op, key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ typedef struct tn_named_key_t {
 } tn_named_key_t;
 enum { TN_AT_NOWHERE = 255 }; /* of keys that no kernel is registered for */
 tenon_status_t tn_key_parse(const char *name, tn_named_key_t *out_key);
+tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot);
 bool tn_kernel_is_under(const tn_kernel_t *kernel, const tn_named_key_t *key);
 /* Lines for people: of each backend, and of each layer that does something; sources NULL: without source lines.  Under the
  * registry's mutex. */
@@ -52,6 +53,12 @@ void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text
 /* kernel.c: candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set.  In
  * scratch memory, so that taking kernels away does not need any that is not there. */
 const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype);
+/* How well a kernel suits the dtype that decides; 0: not at all. */
+int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype);
+/* The first argument (inputs, then results) whose dtype a loop does not take; -1: it takes all. */
+int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
+                          tenon_tensor_t *const *outputs);
+int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs); /* which decides among kernels: its index */
 /* May a call on that backend (NULL: any that has no kernels of its own) use this kernel? */
 bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend);
 

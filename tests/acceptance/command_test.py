@@ -72,6 +72,26 @@ TENON_LIBRARY(bad, "1.0.0",
   TENON_OP("hang(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", hang)))
 """
 
+# Operators that call each other; of a model the first one is called by its plan, the others through dispatch.
+NESTED = r"""
+#include <stdlib.h>
+#include <tenon/op.h>
+static tenon_status_t inner(tenon_call_t *call) {
+  *(float *)call->outputs[0]->data = 1;
+  return TENON_OK; /* inner */
+}
+static tenon_status_t outer(tenon_call_t *call) {
+  tenon_tensor_t *outputs[1] = {NULL};
+  TENON_TRY(call->host->invoke(call, call->uses[0], NULL, call->inputs, outputs));
+  return call->host->assign(call, 0, outputs[0]);
+}
+#define BODY TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_GRADIENT("x: none")
+TENON_LIBRARY(nest, "1.0.0",
+  TENON_OP("inner(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", inner)),
+  TENON_OP("middle(Tensor x) -> Tensor", BODY, TENON_USES("nest::inner"), TENON_COMPOSITE(outer)),
+  TENON_OP("outer(Tensor x) -> Tensor", BODY, TENON_USES("nest::middle"), TENON_COMPOSITE(outer)))
+"""
+
 
 def model(nodes, inputs, outputs, initializers=(), **domains):
     """A model file's bytes; inputs and outputs: name, dtype, shape."""
@@ -462,6 +482,54 @@ class Run(Command):
         self.write("m.onnx", "this is no model")
         self.assertIn("gone.onnx", self.fails(1, "run", "gone.onnx"))
         self.assertIn("m.onnx", self.fails(1, "run", "m.onnx"))
+
+
+class Trace(Command):
+    def slices(self, path):
+        """Slices of each track, as Perfetto nests them: name, category, depth; with those that have no end."""
+        events, tracks, found = json.loads(path.read_text()), {}, []
+        for event in events:
+            self.assertLessEqual({"ph", "pid", "tid", "ts"}, set(event))
+            stack = tracks.setdefault((event["pid"], event["tid"]), [])
+            if event["ph"] == "B":
+                found.append((event["name"], event["cat"], len(stack)))
+                stack.append(event)
+            else:
+                self.assertEqual(event["ph"], "E")
+                self.assertGreaterEqual(event["ts"], stack.pop()["ts"])
+        return found, [event["name"] for stack in tracks.values() for event in stack]
+
+    def test_a_trace_file_has_nested_slices_that_all_end(self):
+        path = self.folder / "t.json"
+        self.write("norm.c", NESTED)
+        self.fine("build", "norm.c")
+        self.write("m.onnx", one("outer", domain="nest", shape=(2,)))
+        self.fine("run", "m.onnx", "--ops", "norm.so", "-i", "ones", TENON_TRACE=f"dispatch,args,file={path}")
+        found, open_ones = self.slices(path)
+        self.assertEqual(open_ones, [])
+        self.assertEqual(found, [("nest::middle", "call", 0), ("nest::inner", "call", 1)])
+
+    def test_a_trace_file_is_valid_when_the_process_dies_and_shows_what_it_was_in(self):
+        path = self.folder / "t.json"
+        self.write("norm.c", NESTED.replace("return TENON_OK; /* inner */", "abort();"))
+        self.fine("build", "norm.c")
+        self.write("m.onnx", one("outer", domain="nest", shape=(2,)))
+        result = self.call("run", "m.onnx", "--ops", "norm.so", "-i", "ones", TENON_TRACE=f"file={path}")
+        self.assertLess(result.returncode, 0)
+        self.assertEqual(self.slices(path)[1], ["nest::middle", "nest::inner"])
+
+    def test_explain_says_why_and_show_says_the_same(self):
+        self.write("norm.c", NESTED)
+        self.fine("build", "norm.c")
+        self.write("m.onnx", one("outer", domain="nest", shape=(2,)))
+        said = self.call("run", "m.onnx", "--ops", "norm.so", "-i", "ones", TENON_EXPLAIN="1").stderr
+        self.assertEqual(said, "explain nest::middle for cpu: takes composite [nest], by the rule 'composite'\n"
+                         "explain nest::inner for cpu: takes cpu [nest], by the rule 'kernel'\n")
+        shown = self.fine("show", "core::neg", "--explain", "cpu", "--dtype", "f32")
+        self.assertRegex(shown, r"^explain core::neg for cpu, f32: takes cpu loop f32 -> f32.* \[core\], by the rule 'kernel'\n")
+        self.assertRegex(shown, r"(?m)^  declined, not for f32: .*'cpu loop i32 -> i32")
+        self.assertIn("'nowhere'", self.fails(1, "show", "core::neg", "--explain", "nowhere"))
+        self.assertIn("f33", self.fails(1, "show", "core::neg", "--explain", "cpu", "--dtype", "f33"))
 
 
 class Verify(Command):

@@ -1,5 +1,8 @@
 /* Unloading while other threads call: kernels of a library come and go under callers that hold no handle of it, and
  * unloading is refused while anything needs the library, by name. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -40,7 +43,7 @@ TEST("unloading is refused while something needs the library, and says what") {
   tenon_shutdown();
 }
 
-static int over, wrong;
+static int over, wrong, rest; /* rest: microseconds between calls */
 static int64_t halved, refused;
 
 /* f64 is halved by a kernel of partner only; without it the call is refused. */
@@ -54,6 +57,7 @@ static void call_halve(void *argument) {
   CHECK_STATUS(tenon_tensor_view(&out, y, tenon_dtype(TENON_F64), 1, &extent, NULL, shape_strides), TENON_OK);
   while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
     y[0] = y[ELEMENTS - 1] = -1;
+    if (rest) usleep((unsigned)rest);
     tenon_status_t status = tenon_op_run(op, NULL, inputs, outputs);
     if (status == TENON_OK) __atomic_fetch_add(&halved, 1, __ATOMIC_RELAXED);
     else __atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
@@ -64,14 +68,15 @@ static void call_halve(void *argument) {
   free(x), free(y);
 }
 
-TEST("kernels come and go while other threads call: each call has all of a kernel or none") {
+static void come_and_go(int rounds, int rest_between) {
+  over = wrong = 0, halved = refused = 0, rest = rest_between;
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   const tenon_op_t *op = op_of("contract::halve");
   int32_t count = tn_processor_count() < 8 ? tn_processor_count() : 8;
   tn_spawned_t threads[8];
   for (int32_t i = 0; i < count; i++) CHECK(tn_spawn(&threads[i], call_halve, (void *)(uintptr_t)op));
   int busy = 0;
-  for (int round = 0; round < ROUNDS; round++) {
+  for (int round = 0; round < rounds; round++) {
     tenon_library_t *library = load_partner();
     int64_t before = __atomic_load_n(&halved, __ATOMIC_RELAXED);
     while (__atomic_load_n(&halved, __ATOMIC_RELAXED) == before) continue; /* somebody used it */
@@ -84,6 +89,19 @@ TEST("kernels come and go while other threads call: each call has all of a kerne
   __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
   for (int32_t i = 0; i < count; i++) tn_join(&threads[i]);
   CHECK(!wrong && halved > 0 && refused > 0);
-  printf("%d rounds, %d times busy, %lld calls\n", ROUNDS, busy, (long long)(halved + refused));
+  printf("%d rounds, %d times busy, %lld calls\n", rounds, busy, (long long)(halved + refused));
   tenon_shutdown();
+}
+
+TEST("kernels come and go while other threads call: each call has all of a kernel or none") { come_and_go(ROUNDS, 0); }
+
+TEST("the trace and its reasons read no text of a library that is gone") {
+  int real = dup(2), nowhere = open("/dev/null", O_WRONLY);
+  CHECK(real >= 0 && nowhere >= 0 && dup2(nowhere, 2) == 2);
+  CHECK_STATUS(tenon_trace_set("dispatch,args"), TENON_OK);
+  CHECK_STATUS(tenon_explain_set(TENON_EXPLAIN_ALL), TENON_OK);
+  come_and_go(ROUNDS / 5, 20);
+  CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
+  CHECK_STATUS(tenon_explain_set(0), TENON_OK);
+  dup2(real, 2), close(real), close(nowhere);
 }
