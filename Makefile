@@ -50,8 +50,8 @@ zoo: .venv-zoo/base.stamp ## the model zoo, into build/zoo
 install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
-format: ## clang-format over the C sources
-	@find include src ops tools examples tests bench -name '*.[ch]' ! -path include/tenon/op.h | xargs clang-format -i --style=file
+format: ## clang-format over the sources
+	@find include src ops tools examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*

@@ -18,7 +18,7 @@ run_layers() { "$python" tests/layers.py; }
 run_format() { # of clang-format 14, Debian 12's: others lay out differently
   clang-format --version | grep -q 'version 14' || { echo "skip: clang-format 14 is not installed"; echo "0 passed, 0 failed, 1 skipped"; return; }
   local bad=() files=()
-  mapfile -t files < <(find include src ops tools examples tests bench -name '*.[ch]' ! -path include/tenon/op.h | sort)
+  mapfile -t files < <(find include src ops tools examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | sort)
   mapfile -t bad < <(clang-format --style=file -n "${files[@]}" 2>&1 | sed -nE 's/^([^:]+):[0-9]+:.*warning: .*/\1/p' | sort -u)
   [ ${#bad[@]} -eq 0 ] || printf 'laid out differently: %s (make format)\n' "${bad[@]}"
   echo "$((${#files[@]} - ${#bad[@]})) passed, ${#bad[@]} failed, 0 skipped"

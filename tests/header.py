@@ -1,4 +1,4 @@
-"""tenon/op.h by itself: its length, its standards, and the README's example in each of them."""
+"""tenon/op.h by itself: its length, its standards, and the README's example in each of them; tenon/tenon.hpp in its own."""
 import os
 import re
 import shutil
@@ -34,13 +34,17 @@ def main():
         failed.append("op.h is over its budget")
     else:
         passed += 1
-    sources = {"op.h alone": "#include <tenon/op.h>\n", "the README's example": readme_example()}
+    every = (("c99", "c", ("gcc", "clang")), ("c11", "c", ("gcc", "clang")), ("c++11", "cc", ("g++", "clang++")), ("c++20", "cc", ("g++", "clang++")))
+    modern = (("c++17", "cc", ("g++", "clang++")), ("c++20", "cc", ("g++", "clang++")))
+    program = open(os.path.join(ROOT, "examples/05_program/program.cc"), encoding="utf-8").read()
+    test = open(os.path.join(ROOT, "tests/unit/program/hpp_test.cc"), encoding="utf-8").read()
+    sources = {"op.h alone": (every, "#include <tenon/op.h>\n"), "the README's example": (every, readme_example()),
+               "tenon.hpp twice": (modern, "#include <tenon/tenon.hpp>\n" * 2), "examples/05_program": (modern, program), "the test of tenon.hpp": (modern, test)}
     example_lines = len([line for line in readme_example().splitlines() if line.strip()])
     print(f"the README's example has {example_lines} lines")
     with tempfile.TemporaryDirectory() as folder:
-        for what, text in sources.items():
-            for standard, suffix, compilers in (("c99", "c", ("gcc", "clang")), ("c11", "c", ("gcc", "clang")),
-                                                ("c++11", "cc", ("g++", "clang++")), ("c++20", "cc", ("g++", "clang++"))):
+        for what, (standards, text) in sources.items():
+            for standard, suffix, compilers in standards:
                 source = os.path.join(folder, f"example.{suffix}")
                 open(source, "w", encoding="utf-8").write(text)
                 for compiler in compilers:

@@ -10,7 +10,7 @@ check() { # sentence, command...
 }
 prefix=$work/prefix
 check "make install succeeds" cmake --install "$build" --prefix "$prefix"
-check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "op.h tenon.h "
+check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "op.h tenon.h tenon.hpp "
 cp examples/01_gelu/gelu.c "$work/gelu.c"
 check "the installed command builds a library" "$prefix/bin/tenon" build "$work/gelu.c" -o "$work/gelu.so"
 check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
@@ -25,15 +25,26 @@ int main(int argc, char **argv) {
 C
 cat >"$work/CMakeLists.txt" <<'C'
 cmake_minimum_required(VERSION 3.20)
-project(outsider C)
+project(outsider C CXX)
 find_package(tenon 1.0 REQUIRED)
 tenon_add_library(demo SOURCES gelu.c LIBRARIES m)
 add_executable(program program.c)
 target_link_libraries(program tenon::tenon)
+add_executable(fluent fluent.cc)
+target_link_libraries(fluent tenon::tenon)
+target_compile_features(fluent PRIVATE cxx_std_17)
+C
+cat >"$work/fluent.cc" <<'C'
+#include <tenon/tenon.hpp>
+int main() {
+  auto twice = tenon::op("outsider::twice(Tensor x) -> Tensor").types("x: f32; out = x").pointwise([](float x) { return 2 * x; }).add();
+  return tenon::call("outsider::twice", 21.0f).data<float>()[0] == 42 ? 0 : 1;
+}
 C
 check "CMake finds the package" cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix"
 check "tenon_add_library and tenon::tenon build" cmake --build "$work/build"
 check "the program loads the library and finds its operator" "$work/build/program" "$work/build/demo.so"
+check "a program of lambdas runs" "$work/build/fluent"
 if command -v pkg-config >/dev/null; then
   pc() { PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)") pkg-config "$@" tenon; }
   check "pkg-config knows the version" test "$(pc --modversion)" = 1.0.0
