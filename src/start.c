@@ -20,7 +20,34 @@ TENON_C const tenon_descriptor_t *tenon_library_core(void);
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static int started;
 
+/* ---- fork ------------------------------------------------------------------------------------------------------- */
+
+/* In the order in which one is taken while another is held: the child finds no table or list half changed. */
+static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex, tn_registrations_mutex, tn_registry_mutex,
+                                               tn_backends_mutex, tn_layers_mutex};
+enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
+
+static void before_fork(void) {
+  tn_parallel_before_fork();
+  for (int i = 0; i < MUTEXES; i++) tn_mutex_lock(mutexes[i]());
+  tn_threads_hold();
+}
+
+static void after_fork(void) {
+  tn_threads_let_go();
+  for (int i = MUTEXES; i--;) tn_mutex_unlock(mutexes[i]());
+}
+
+static void in_child(void) {
+  after_fork();
+  tn_threads_forget_others();
+  tn_parallel_in_child();
+}
+
+/* ---- start and shutdown ------------------------------------------------------------------------------------------ */
+
 static tenon_status_t start(void) {
+  static int handles_fork;
   tn_text_t offences = {0};
   tn_library_t *core;
   tenon_status_t status = tn_registry_add(tenon_library_core(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &core);
@@ -32,6 +59,7 @@ static tenon_status_t start(void) {
   tn_graph_start();
   tn_trace_start();
   tn_fallback_start();
+  if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);
   return status;
 }
 
@@ -73,6 +101,8 @@ tenon_status_t tenon_doctor(char **out_text) {
   tn_text_add(&text, "compiler         " TENON_COMPILER_TEXT "\n");
   tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n", (int)tn_parallel_threads(),
               tn_parallel_name());
+  tn_text_add(&text, "unloading        %s\n",
+              tn_thread_barrier() ? "yes (membarrier)" : "no: membarrier is missing or refused");
   tn_text_add(&text, "instruction sets");
   for (int i = 0; tn_cpu_word(i); i++)
     if (tn_cpu_has(i)) tn_text_add(&text, " %s", i ? tn_cpu_word(i) : "default");

@@ -3,7 +3,7 @@
  * Rules of this file.  Every fallible function returns a status; the text of the last failure in this thread is
  * tenon_error().  `create`, `load` and `retain` give a reference that the caller releases; `get` and plain accessors lend.
  * release(NULL) is fine.  Unless a function says otherwise it may be called from any thread, and nothing is started by
- * hand: the first call starts the runtime.  Structures that the caller fills start with their size; zero means default. */
+ * hand: the first call starts the runtime.  A child of fork may call everything (docs/dispatch.md).  Structures that the caller fills start with their size; zero means default. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
@@ -299,7 +299,8 @@ TENON_API tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, v
 TENON_API tenon_status_t tenon_fallback_cpu(tenon_call_t *call);
 /* Makes each fallback to the CPU an error (1), or not (0); so does the environment variable TENON_STRICT=1. */
 TENON_API void tenon_strict_set(int32_t is_on);
-/* A line for each operator that fell back: calls, bytes copied; the caller frees it. */
+/* A line for each operator that fell back: calls, bytes copied; and one that counts the slow look-ups of backends whose
+ * names came after 39 others, if there were any.  The caller frees it. */
 TENON_API tenon_status_t tenon_fallback_report(char **out_text);
 /* Host tensors beside those of a device, among the arguments of one call: ones without axes come along, to the kernel as they
  * are if it says `scalars`, else copied; others are an error (the default), or each call copies them there, and back what

@@ -14,6 +14,9 @@ tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *
 void tn_parallel_set(int32_t count);
 int32_t tn_parallel_threads(void);
 void tn_parallel_shutdown(void);
+/* Around a fork: what the child cannot have of the threads is let go before, or forgotten in it; loops start new ones. */
+void tn_parallel_before_fork(void);
+void tn_parallel_in_child(void);
 const char *tn_parallel_name(void); /* "openmp" or "posix" */
 
 #endif

@@ -13,4 +13,7 @@ void tn_parallel_run(tn_job_t *job) {
 
 void tn_parallel_apply(int32_t threads) { omp_set_num_threads(threads); }
 void tn_parallel_shutdown(void) {}
+/* The threads of this thread's loops would be missing in the child, and waited for. */
+void tn_parallel_before_fork(void) { omp_pause_resource_all(omp_pause_soft); }
+void tn_parallel_in_child(void) {}
 const char *tn_parallel_name(void) { return "openmp"; }

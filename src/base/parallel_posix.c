@@ -71,4 +71,12 @@ void tn_parallel_shutdown(void) {
   pthread_mutex_unlock(&busy);
 }
 
+void tn_parallel_before_fork(void) {}
+
+void tn_parallel_in_child(void) { /* the workers are not there, and may have held any of these */
+  pthread_mutex_init(&busy, NULL), pthread_mutex_init(&lock, NULL);
+  pthread_cond_init(&wake, NULL), pthread_cond_init(&done, NULL);
+  started = 0, left = 0, current = NULL, stopping = 0;
+}
+
 const char *tn_parallel_name(void) { return "posix"; }

@@ -35,6 +35,7 @@ typedef struct tn_thread_t {
   int32_t depth;                      /* of calls that are traced */
   int32_t nesting;                    /* of calls, layers and modes in one another: bounded, dispatch/call.h */
   uint32_t gates[TN_GATES];           /* calls that are in code of each unloadable library: dispatch/call.c */
+  uint64_t lookups;                   /* slow ones, of backends that share a key: dispatch/layer.c */
   struct tn_thread_t *next;           /* all threads\' blocks */
   int32_t threads;                    /* of a parallel-for begun by this thread; 0: the process's default */
   int32_t inside;                     /* depth of parallel-for: inner ones run on this thread alone */
@@ -57,8 +58,17 @@ static inline tn_thread_t *tn_thread(void) { return tn_thread_block ? tn_thread_
 void tn_kept_clear(tn_thread_t *thread); /* frees the blocks that it keeps */
 void tn_thread_drop(void); /* frees the calling thread's block (at shutdown; other threads free theirs when they end) */
 
+/* Around a fork: no thread's block is made or freed; in the child those of threads that are not there do not count. */
+void tn_threads_hold(void);
+void tn_threads_let_go(void);
+void tn_threads_forget_others(void);
+/* Calls these before each fork of the process, and after it in the parent and in the child; false: the system cannot. */
+int tn_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
 /* Calls of all threads that are behind a gate.  Threads that ended count no more. */
 uint64_t tn_thread_gate(int gate);
+/* Look-ups of all threads, of those that ended too. */
+uint64_t tn_thread_lookups(void);
 /* Every thread of the process has passed a full memory barrier when it returns: a plain store of theirs before is seen, and
  * they see ours.  False: the system has no such thing. */
 int tn_thread_barrier(void);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ static int have_key;
 
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn_thread_t *blocks = &shared_block;
+static uint64_t ended_lookups; /* of threads that are gone */
 
 static void drop(void *pointer) {
   tn_thread_t *block = pointer;
@@ -28,6 +30,7 @@ static void drop(void *pointer) {
   tn_thread_t **at = &blocks;
   while (*at != block) at = &(*at)->next;
   *at = block->next;
+  ended_lookups += block->lookups;
   pthread_mutex_unlock(&blocks_lock);
   for (int i = 0; i < (int)(sizeof block->cache / sizeof *block->cache); i++) tn_release_aligned(block->cache[i]);
   tn_kept_clear(block);
@@ -53,6 +56,29 @@ void tn_thread_drop(void) {
   if (!tn_thread_block) return;
   if (have_key) pthread_setspecific(at_end, NULL);
   drop(tn_thread_block);
+}
+
+uint64_t tn_thread_lookups(void) {
+  pthread_mutex_lock(&blocks_lock);
+  uint64_t sum = ended_lookups;
+  for (tn_thread_t *block = blocks; block; block = block->next)
+    sum += __atomic_load_n(&block->lookups, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&blocks_lock);
+  return sum;
+}
+
+void tn_threads_hold(void) { pthread_mutex_lock(&blocks_lock); }
+void tn_threads_let_go(void) { pthread_mutex_unlock(&blocks_lock); }
+
+void tn_threads_forget_others(void) { /* their memory stays: they may have been about to change it */
+  tn_thread_t *mine = tn_thread_block;
+  blocks = &shared_block;
+  memset(shared_block.gates, 0, sizeof shared_block.gates);
+  if (mine && mine != &shared_block) mine->next = &shared_block, blocks = mine;
+}
+
+int tn_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
+  return pthread_atfork(before, in_parent, in_child) == 0;
 }
 
 uint64_t tn_thread_gate(int gate) {

@@ -58,6 +58,9 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);
 tenon_status_t tn_layer_chain(tenon_call_t *call); /* layers of users at one anchor: layers.c */
 tenon_status_t tn_layer_mode(tenon_call_t *call);
 tenon_status_t tn_layer_trace(tenon_call_t *call);
+tn_mutex_t *tn_registrations_mutex(void); /* held over a fork, as those of others: start.c */
+tn_mutex_t *tn_layers_mutex(void);
+tn_mutex_t *tn_states_mutex(void);
 void tn_fallback_start(void);      /* reads the environment */
 void tn_layers_clear(void);        /* at shutdown */
 void tn_registrations_clear(void); /* at shutdown, after the registry */

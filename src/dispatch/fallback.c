@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
 #include "dispatch/mixed.h"
@@ -247,6 +248,9 @@ tenon_status_t tn_copies_report(size_t offset, char **out_text) {
                   (unsigned long long)__atomic_load_n(&counts->bytes, __ATOMIC_RELAXED));
   }
   tenon_ops_release(ops);
+  uint64_t lookups = offset == offsetof(struct tenon_op_t, fallbacks) ? tn_thread_lookups() : 0;
+  if (lookups)
+    tn_text_add(&text, "%-40s %10llu look-ups\n", "(backends that share a key)", (unsigned long long)lookups);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
 }

@@ -35,6 +35,8 @@ static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_backend_t *backends[TN_BACKENDS_MAX] = {&tn_backend_cpu, &tn_backend_meta};
 static int32_t backend_count = 2;
 
+tn_mutex_t *tn_backends_mutex(void) { return &lock; }
+
 tn_backend_t *tn_backend_at(int32_t index) {
   int32_t count = __atomic_load_n(&backend_count, __ATOMIC_ACQUIRE);
   return index >= 0 && index < count ? backends[index] : NULL;

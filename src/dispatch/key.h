@@ -59,6 +59,8 @@ tn_backend_t *tn_backend_of(tenon_device_t device);
 tn_backend_t *tn_backend_of_keys(uint64_t keys);
 extern tn_backend_t tn_backend_cpu, tn_backend_meta;
 
+tn_mutex_t *tn_backends_mutex(void);
+
 /* "cpu", "npu", "meta", "strided", "autograd", "above autograd", ...; NULL: no such key. */
 const char *tn_key_name(int bit);
 int tn_key_find(const char *name); /* -1: no such key */

@@ -86,9 +86,15 @@ static void backends_of(const tenon_call_t *call, const tn_backend_t *found[2]) 
   if (!found[0] && !call->op->input_count) found[0] = tn_backend_of(tn_call_device(call)); /* as its key was found */
 }
 
+static void count_lookup(void) {
+  uint64_t *count = &tn_thread()->lookups;
+  __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
+}
+
 tenon_status_t tn_layer_others(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2];
+  count_lookup();
   backends_of(call, found);
   if (found[1]) return tn_mixed_ambiguous(call);
   const tn_slot_t *slot = tn_table_others(call->op, found[0]);
@@ -109,6 +115,7 @@ const tn_slot_t *tn_slot_again(tenon_call_t *call) {
 tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2];
+  count_lookup();
   backends_of(call, found);
   frame->slot = tn_table_autograd(call->op, found[0]), call->context = frame->slot->context;
   return tn_trace_next(call);

@@ -30,6 +30,8 @@ static chain_t *chains[TN_KEY_COUNT];
 static uint64_t numbers; /* that are taken */
 static tenon_layer_t *released;
 
+tn_mutex_t *tn_layers_mutex(void) { return &lock; }
+
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 tenon_status_t tn_nested_too_deep(const tenon_op_t *op) {

@@ -25,6 +25,8 @@ struct tenon_registration_t {
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tenon_registration_t *all;
 
+tn_mutex_t *tn_registrations_mutex(void) { return &lock; }
+
 static void keep(tenon_registration_t *r) {
   tn_mutex_lock(&lock);
   r->next = all, all = r;

@@ -28,6 +28,8 @@ static uint32_t gates;        /* that are taken */
 static tn_library_t **undone; /* registrations that are out of the tables; calls may still be in their kernels */
 static size_t undone_count, undone_capacity;
 
+tn_mutex_t *tn_registry_mutex(void) { return &lock; }
+
 void tn_registry_lock(void) { tn_mutex_lock(&lock); }
 void tn_registry_unlock(void) { tn_mutex_unlock(&lock); }
 

@@ -55,6 +55,7 @@ tn_library_t *tn_registry_library(const char *path);
 /* For whoever walks the kernels of an operator outside a call: libraries come and go. */
 void tn_registry_lock(void);
 void tn_registry_unlock(void);
+tn_mutex_t *tn_registry_mutex(void);
 const tenon_op_t *tn_registry_find(const char *name);
 tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_count);
 /* Appends ", did you mean 'x'?" and what libraries are there, for a name that was not found. */

@@ -17,6 +17,8 @@ typedef struct tn_states_t {
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 
+tn_mutex_t *tn_states_mutex(void) { return &lock; }
+
 static void hold(const tenon_value_t *value, bool retain) {
   const tenon_graph_t *graph = value->kind == TENON_KIND_GRAPH ? value->as.graph : NULL;
   tenon_tensor_t *one = value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL;

@@ -98,6 +98,12 @@ static tenon_status_t check_policy(load_t *load) {
                       "-fno-gnu-unique and without -z nodelete",
                       tn_text_get(&words));
   }
+  if (load->flags & TENON_LOAD_UNLOADABLE && !tn_thread_barrier()) {
+    if (status == TENON_DENIED) status = TENON_UNIMPLEMENTED;
+    tn_binary_offence(&load->offences,
+                      "TENON_LOAD_UNLOADABLE: this system cannot tell whether a call is in a library (membarrier is "
+                      "missing or refused): load it without that flag");
+  }
   tn_text_clear(&words);
   if (load->flags & TENON_LOAD_STRICT) {
     char folder[TN_PATH_SIZE];

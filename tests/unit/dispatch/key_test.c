@@ -409,6 +409,26 @@ static void check_many(int count, bool with_gradients) {
   }
 }
 
+static int64_t lookups(void) { /* slow ones, counted where fallbacks are */
+  static const char name[] = "(backends that share a key)";
+  char *text = NULL;
+  CHECK_STATUS(tenon_fallback_report(&text), TENON_OK);
+  const char *line = text ? strstr(text, name) : NULL;
+  int64_t count = line ? strtoll(line + sizeof name - 1, NULL, 10) : 0;
+  tenon_text_release(text);
+  return count;
+}
+
+static int64_t many_with_bits(void) {
+  char name[64];
+  int64_t count = 0;
+  for (int i = 0; i < 64; i++) {
+    snprintf(name, sizeof name, "many_%d", i);
+    count += tn_backend_find(name)->bit < TN_BIT_OTHERS;
+  }
+  return count;
+}
+
 TEST("sixty-four backend names and more in one process all have kernels, gradients and fallbacks of their own") {
   tenon_registration_t *r[64];
   char name[64];
@@ -421,7 +441,9 @@ TEST("sixty-four backend names and more in one process all have kernels, gradien
     CHECK_REFUSED("probe::plain", name, TENON_UNIMPLEMENTED, name);
     r[i] = probe_add("probe::plain", name, &id[i], 0);
   }
+  int64_t before = lookups();
   check_many(64, false);
+  CHECK(lookups() - before == 64 - many_with_bits());
   undo_all(r, 64);
   for (int i = 0; i < 64; i++) {
     snprintf(name, sizeof name, "autograd many_%d", i);
