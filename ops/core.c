@@ -1,10 +1,12 @@
 /* The library `core`: every built-in operator, linked into libtenon as any author would link a library statically.
- * Each family is a group in a file of its own.  Invariant: nothing here sees more than tenon/op.h. */
+ * Each family is a group in a file of its own.  Invariant: nothing here sees more than tenon/op.h.  (One group is the host's:
+ * core_required, whose kernels change headers and storage of tensors, src/dispatch/required.c.) */
 #include <tenon/op.h>
 
 /* clang-format off */
 #define FAMILIES(X)                                                                                                    \
-  X(core_view) X(core_copy) X(core_memory) X(core_fill) X(core_join) X(core_pad) X(core_gather) X(core_scatter)        \
+  X(core_view) X(core_view_strided) X(core_empty) X(core_required) X(core_copy) X(core_memory) X(core_fill)             \
+  X(core_join) X(core_pad) X(core_gather) X(core_scatter)                                                              \
   X(core_select) X(core_sort) X(core_cumulative) X(core_unfold) X(core_sample) X(core_boxes) X(core_text)              \
   X(core_reduction) X(core_softmax) X(core_norm) X(core_channel) X(core_resize) X(core_quantise)                       \
   X(core_arithmetic) X(core_power) X(core_transcendental) X(core_activation) X(core_comparison) X(core_logic)          \

@@ -162,7 +162,7 @@ static bool open_device(run_t *run, tenon_device_t *out_device, text_t *why) {
   if (fine && tenon_device_find(text_get(&name), ordinal ? atoi(ordinal + 1) : 0, out_device) != TENON_OK)
     text_add(why, "--device %s: %s", run->device, tenon_error()), fine = false;
   tenon_status_t status = TENON_OK;
-  if (fine && out_device->type != 1)
+  if (fine && out_device->type != 1 && (status = tenon_backend_check(text_get(&name))) == TENON_OK)
     status = tenon_fallback_add(text_get(&name), tenon_fallback_cpu, NULL, NULL, 0, &run->fallback);
   if (status != TENON_OK && status != TENON_EXISTS)
     text_add(why, "--device %s: %s", run->device, tenon_error()), fine = false;

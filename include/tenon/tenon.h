@@ -368,6 +368,8 @@ TENON_API int32_t tenon_key_in_alias(const char *name, const char *alias);
 TENON_API const char *tenon_backend_name(int32_t index);
 /* The device of a backend, which is named hereby; ordinal 0 to 255. */
 TENON_API tenon_status_t tenon_device_find(const char *backend, int32_t ordinal, tenon_device_t *out_device);
+/* Does it have what a device must bring (kernels of core::allocate and core::copy)?  The message lists what it lacks. */
+TENON_API tenon_status_t tenon_backend_check(const char *backend);
 /* Where calls of this thread without tensor arguments run, unless a device attribute says so; at first the CPU. */
 TENON_API tenon_status_t tenon_device_default_set(tenon_device_t device);
 /* A dense tensor in memory of a device, contents undefined; by the backend's kernel of core::allocate. */

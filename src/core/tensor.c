@@ -187,6 +187,21 @@ void tn_tensor_forget(const tenon_tensor_t *tensor) {
   tn_file_forget(tensor->data, (size_t)size);
 }
 
+tenon_status_t tn_tensor_room(tenon_tensor_t *tensor, int32_t ndim) {
+  tn_tensor_t *t = (tn_tensor_t *)tensor;
+  if (ndim < 0 || ndim > TENON_RANK_MAX)
+    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
+  if (ndim <= t->room_ndim || tensor->shape != t->room) return TENON_OK;
+  int64_t *room = tn_allocate_zero(2 * TENON_RANK_MAX, sizeof *room);
+  if (!room) return tn_no_memory("a tensor", 2 * TENON_RANK_MAX * sizeof *room);
+  if (tensor->ndim) {
+    memcpy(room, tensor->shape, (size_t)tensor->ndim * sizeof *room);
+    memcpy(room + TENON_RANK_MAX, tensor->strides, (size_t)tensor->ndim * sizeof *room);
+  }
+  tensor->shape = room, tensor->strides = room + TENON_RANK_MAX;
+  return TENON_OK;
+}
+
 static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int64_t *out_count,
                             uint64_t *out_size) {
   char text[256];
@@ -277,6 +292,7 @@ void tenon_tensor_release(tenon_tensor_t *tensor) {
   if (owned->alias) tn_alias_release(owned->alias);
   if (owned->history) tn_history_release(owned->history);
   tn_storage_release(owned->storage);
+  if (tensor->shape != owned->room) tn_release_memory(tensor->shape); /* it grew: tn_tensor_room */
   tn_block_put(owned, header_size(owned->room_ndim));
 }
 

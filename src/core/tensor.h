@@ -54,6 +54,8 @@ void tn_tensor_mark(tenon_tensor_t *tensor);
 
 /* A tensor header with room for `ndim` axes over no storage (data NULL, TN_TENSOR_UNSET). */
 tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor);
+/* Makes room for that many axes in an owned header, whose shape and strides stay. */
+tenon_status_t tn_tensor_room(tenon_tensor_t *tensor, int32_t ndim);
 /* A view of `of`'s storage (retained); where it has none, of memory that the caller keeps as long as the view. */
 tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
                                  const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);

@@ -219,6 +219,11 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
     if (shape[d] < 0) return tn_tensor_unset(meta->dtype, meta->ndim, out_tensor);
   }
   if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
+  const tenon_op_t *op = inference->infer.op;
+  if (meta->strided &&
+      (inference->device ? op->is_anywhere : !op->input_count)) /* as it was stated, wherever that is */
+    return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
+                            shape, (const int64_t *)(const void *)meta->strides, out_tensor);
   if (inference->device) return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
   TN_TRY(tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor));
   if (meta->strided) {
@@ -276,15 +281,31 @@ static int32_t written_input(const tenon_op_t *op, uint32_t o) {
   return -1;
 }
 
-/* Infers a call, checks the results that are there and makes the others.  `wanted`, 0: all. */
+/* Does a kernel stand where the host would make a view?  It gets memory of its own to write to. */
+static bool has_view_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *const *inputs) {
+  if (!op->is_view || !__atomic_load_n(&op->kernels, __ATOMIC_RELAXED)) return false;
+  keys = (tn_key_below(keys, TN_BIT_META + 1) | TN_KEY_CPU) & tn_op_mask(op);
+  const tn_slot_t *slot = tn_table_slot(op, keys);
+  if (slot->run == tn_layer_others) slot = tn_table_others(op, tn_backend_of(tn_device_of(op, op->defaults, inputs)));
+  return slot->only || slot->by_dtype;
+}
+
+static void own_memory(tenon_meta_t *meta) {
+  if (!meta) return;
+  for (uint32_t i = 0; meta->items && i < meta->count; i++) own_memory(meta->items[i]);
+  meta->alias = 0, meta->strided = 0;
+}
+
+/* Infers a call, checks the results that are there and makes the others.  `wanted`, 0: all; `owns`: none is a view. */
 static tenon_status_t make_results(tn_inference_t *inference, const tenon_op_t *op, const tenon_value_t *attrs,
                                    void *state, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                   uint64_t wanted, uint64_t *out_made) {
+                                   uint64_t wanted, bool owns, uint64_t *out_made) {
   tenon_meta_t **in, **out;
   inference->extents = NULL, inference->device = NULL;
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
   TN_TRY(tn_infer(inference, op, attrs, state, in, out));
+  for (uint32_t o = 0; o < op->output_count && owns; o++) own_memory(out[o]);
   tenon_device_t device = tn_device_of(op, attrs, inputs);
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
@@ -390,7 +411,8 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   if (dense) call->inputs = dense;
   if (status == TENON_OK && op->create && !state) status = tn_state_get(op, call->attrs, &call->state);
   if (status == TENON_OK)
-    status = make_results(&inference, op, call->attrs, call->state, call->inputs, outputs, wanted, &made);
+    status = make_results(&inference, op, call->attrs, call->state, call->inputs, outputs, wanted,
+                          has_view_kernel(op, frame->keys, call->inputs), &made);
   if (status == TENON_OK && op->traits & TENON_RANDOM && !random) {
     own = take_numbers(op, inference.infer.draws.value, call->attrs, call->inputs, outputs);
     call->random = &own;
@@ -414,7 +436,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   tenon_random_t own;
   uint64_t made = 0, written = 0, given = 0;
   uint64_t keys = keys_of(op, inputs);
-  bool has_slots = gets_slots(op, keys);
+  bool has_slots = gets_slots(op, keys), owns = has_view_kernel(op, keys, inputs);
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) given |= (uint64_t)1 << o;
@@ -441,9 +463,9 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     }
   }
   if (status == TENON_OK && !has_slots)
-    status = make_results(&inference, op, attrs, state, inputs, outputs, wanted, &made);
+    status = make_results(&inference, op, attrs, state, inputs, outputs, wanted, owns, &made);
   bool is_view_only =
-      op->is_view && !given && !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
+      op->is_view && !owns && !given && !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
   if (status == TENON_OK && !is_view_only) {
     if (op->traits & TENON_RANDOM && !random && !has_slots) {
       own = take_numbers(op, inference.infer.draws.value, attrs, inputs, outputs);

@@ -503,6 +503,31 @@ bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
   return offences->size == before;
 }
 
+static bool has_kernel_of(const tn_kernel_t *k, const tn_backend_t *backend) {
+  while (k && (k->words.at != TN_AT_BACKEND || k->backend != backend)) k = k->next;
+  return k != NULL;
+}
+
+/* Who brings one half of what a device must bring has to bring the other, or find it there. */
+static void check_required(tn_definition_t *b) {
+  static const char *const names[] = {"core::allocate", "core::copy"};
+  for (size_t i = 0; i < b->extension_count; i++)
+    for (int n = 0; n < 2; n++) {
+      if (strcmp(b->extensions[i].op->name, names[n]) != 0) continue;
+      const tenon_op_t *other = find_known(b, names[!n]);
+      for (const tn_kernel_t *k = b->extensions[i].first; k && other; k = k->next) {
+        bool has = k->words.at != TN_AT_BACKEND || has_kernel_of(other->kernels, k->backend);
+        for (size_t e = 0; e < b->extension_count && !has; e++)
+          has = b->extensions[e].op == other && has_kernel_of(b->extensions[e].first, k->backend);
+        if (!has)
+          tn_definition_offend(b, TENON_UNIMPLEMENTED,
+                               "backend %s lacks %s: a device brings kernels of core::allocate and core::copy, and the "
+                               "other required operators follow from them",
+                               k->backend->name, names[!n]);
+      }
+    }
+}
+
 bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const char *path) {
   tn_library_t *library = b->library;
   library->name = kept(b, &library->arena, descriptor->name);
@@ -510,6 +535,7 @@ bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const c
   library->path = kept(b, &library->arena, path);
   if (b->offence_count == 0) add_items(b, descriptor->items, 0);
   for (size_t i = 0; i < b->count && !b->failed; i++) finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
+  if (b->override == TN_OVERRIDE_MAY) check_required(b); /* a program adds kernels one by one: tenon_backend_check */
   return b->offence_count == 0;
 }
 

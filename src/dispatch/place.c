@@ -78,7 +78,7 @@ bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Memory is the host's affair: layers and modes of the thread do not see it, and what it includes does not lead it astray. */
-static tn_thread_calls_t without_layers(void) {
+tn_thread_calls_t tn_calls_without_layers(void) {
   tn_thread_calls_t before = tn_thread()->calls;
   tn_thread()->calls.include = tn_thread()->calls.exclude = 0;
   return before;
@@ -110,11 +110,31 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
   TN_TRY(find("core::allocate", &op));
   tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}}, {TENON_KIND_DEVICE, 0, {.device = device}}};
   tenon_tensor_t *memory = NULL;
-  tn_thread_calls_t calls = without_layers();
+  tn_thread_calls_t calls = tn_calls_without_layers();
   tenon_status_t status = tn_call(op, attrs, NULL, &memory, 0, NULL);
   tn_thread()->calls = calls;
   if (status != TENON_OK) return status;
   status = tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, NULL, out_tensor);
+  tenon_tensor_release(memory);
+  if (status == TENON_OK) tn_tensor_place(*out_tensor, device);
+  return status;
+}
+
+tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                const int64_t *strides, tenon_tensor_t **out_tensor) {
+  int64_t last = 0, far;
+  bool fits = tn_shape_count(ndim, shape) >= 0, is_empty = false;
+  for (int32_t i = 0; i < ndim && fits; i++) {
+    is_empty |= shape[i] == 0;
+    fits = strides[i] >= 0 && tn_mul(shape[i] ? shape[i] - 1 : 0, strides[i], &far) && tn_add(last, far, &last);
+  }
+  if (!fits || last == INT64_MAX) return tn_fail(TENON_INVALID, "a shape and strides that reach too far, or below 0");
+  int64_t count = is_empty ? 0 : last + 1;
+  if (device.type == 0) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
+  tenon_tensor_t *memory;
+  TN_TRY(tn_place_create(device, dtype, 1, &count, &memory));
+  tenon_status_t status =
+      tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, strides, out_tensor);
   tenon_tensor_release(memory);
   if (status == TENON_OK) tn_tensor_place(*out_tensor, device);
   return status;
@@ -130,7 +150,7 @@ tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, t
   TN_TRY(tenon_tensor_view(&x, from, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[0]));
   TN_TRY(tenon_tensor_view(&y, to, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
   tn_tensor_place(&x, from_device), tn_tensor_place(&y, to_device);
-  tn_thread_calls_t calls = without_layers();
+  tn_thread_calls_t calls = tn_calls_without_layers();
   tenon_status_t status = tenon_op_run(op, NULL, inputs, NULL);
   tn_thread()->calls = calls;
   return status;

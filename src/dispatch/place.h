@@ -18,6 +18,9 @@ bool tn_place_span(const tenon_tensor_t *tensor, char **out_begin, char **out_en
 /* A dense tensor with memory of that device, contents undefined. */
 tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                tenon_tensor_t **out_tensor);
+/* The same with strides, none below 0; memory reaches to the last element. */
+tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                const int64_t *strides, tenon_tensor_t **out_tensor);
 /* A dense tensor of the same dtype and shape on the same device, with a copy of the elements or with any. */
 tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements, tenon_tensor_t **out_tensor);
 /* As tn_tensor_copy_into, wherever the two are; on meta there is nothing to copy. */
@@ -25,6 +28,8 @@ tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to
 /* A tensor of meta: a shape over no memory. */
 tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
                               tenon_tensor_t **out_tensor);
+/* Switches layers and modes of the thread off, and gives what its calls saw before, to put back. */
+tn_thread_calls_t tn_calls_without_layers(void);
 /* Copies bytes between devices, or within one; they do not overlap. */
 tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, tenon_device_t to_device, uint64_t size);
 

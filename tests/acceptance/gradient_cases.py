@@ -44,6 +44,7 @@ for name, function, low in (("reduce_sum", lambda x, d, k: x.sum(d, k), -2), ("r
     for shape, axes, keep in REDUCED:
         several(name, lambda x, a, f=function, d=axes, k=keep: f(x, d, k), [([away(shape, low, 2, (0,)), ints(*axes)], [0])], keepdims=keep)
 several("reduce_sum", lambda x, a: x.sum((0,)), [([away((0, 3), -2, 2), ints(0)], [0])], keepdims=False)
+several("view", lambda x: x.reshape(2, 1, -1), [([away((2, 6), -2, 2)], [0]), ([away((2,), -2, 2)], [0]), ([away((2, 0), -2, 2)], [0])], shape=[2, 1, -1])
 several("reshape", lambda x, s: x.reshape(*s.tolist()), [([away((2, 6), -2, 2), ints(3, 4)], [0]), ([away((8,), -2, 2), ints(2, -1, 2)], [0])])
 several("reshape", lambda x, s: x.reshape(*s.tolist()), [([away((2, 0), -2, 2), ints(0, 5)], [0])], allow_zero=True)
 one("selu", F.selu, kinks=(0,), alpha=1.6732632423543772, gamma=1.0507009873554805), one("shrink", lambda x: F.softshrink(x, 0.6), kinks=(-0.6, 0.6), lambd=0.6, bias=0.6), one("sigmoid", torch.sigmoid)

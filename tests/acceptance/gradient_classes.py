@@ -8,6 +8,9 @@ from gradients import BUILD
 FLOATS = {"f16", "bf16", "f32", "f64", "c64", "c128", "float", "complex", "number", "any"}
 # Floats go in, floats come out, and there is no gradient.
 WITHOUT = {
+    "as_strided": "its strides may repeat elements or leave some out; says error",
+    "local_scalar": "leaves the device and its history; says error",
+    "reshape_alias": "as as_strided; says error",
     "dequantize_linear": "its scale is f32 or narrower, and constant where it is used",
     "dynamic_quantize_linear": "rounds; scale and zero_point belong to what was rounded",
     "gelu_second": "third derivatives",
@@ -46,7 +49,7 @@ def arguments(schema):
     before, after = schema.rsplit("->", 1)
     before = before[before.index("(") + 1:before.rindex(")")]
     inputs = [part.split("=")[0].split()[-1] for part in before.split(",") if part.strip().startswith("Tensor")]
-    parts = [part.split() for part in after.strip().strip("()").split(",") if part.strip()]
+    parts = [part.replace("@host", "").split() for part in after.strip().strip("()").split(",") if part.strip()]
     many = len(parts) > 1
     return inputs, [part[1] if len(part) > 1 else f"out{i}" if many else "out" for i, part in enumerate(parts)]
 

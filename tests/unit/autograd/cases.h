@@ -97,6 +97,7 @@ static const case_t cases[] = {
   REDUCE("core::reduce_l1", X1), REDUCE("core::reduce_l2", X1), REDUCE("core::reduce_log_sum", P1), REDUCE("core::reduce_log_sum_exp", X1),
   REDUCE("core::reduce_mean", X1), REDUCE("core::reduce_max", X1), REDUCE("core::reduce_min", X1), REDUCE("core::reduce_sum", X1), REDUCE("core::reduce_sum_square", X1), {"core::reduce_sum", NULL, {X0, NULL}},
   UNARY("core::relu", X1, X2), BACKWARD("core::relu_backward"),
+  {"core::view", "shape=[2, 1, -1]", {X1}}, {"core::view", "shape=[1, 2, 3, 1]", {X1}}, {"core::view", "shape=[5, 0]", {X0}},
   {"core::reshape", NULL, {X1, "i64[2] 3 2"}}, {"core::reshape", NULL, {X2, "i64[3] 2 1 -1"}}, {"core::reshape", "allow_zero=True", {X0, "i64[2] 0 5"}},
   UNARY("core::rsqrt", P1, P2), UNARY_WITH("core::selu", "alpha=1.2; gamma=0.9", X1, X2),
   {"core::selu_backward", "alpha=1.2; gamma=0.9", {P1, X1}},
@@ -132,9 +133,9 @@ static const case_t cases[] = {
 #include "index_cases.h"
 };
 
-/* With a gradient text that says none for every input: nothing to check. */
-static const char *const without[] = {"core::bernoulli", "core::bit_cast", "core::ceil", "core::eye_like", "core::floor", "core::hardmax", "core::normal_", "core::round",
-  "core::shape", "core::sign", "core::size", "core::size_ratio", "core::uniform_"};
+/* With a gradient text that says none, or error, for every input: nothing to check. */
+static const char *const without[] = {"core::as_strided", "core::bernoulli", "core::bit_cast", "core::ceil", "core::empty_like", "core::eye_like", "core::floor", "core::hardmax", "core::local_scalar",
+  "core::normal_", "core::reshape_alias", "core::round", "core::shape", "core::sign", "core::size", "core::size_ratio", "core::uniform_"};
 /* clang-format on */
 
 #endif
