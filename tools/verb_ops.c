@@ -77,6 +77,40 @@ static bool filter(rows_t *rows, const char *key, bool missing, text_t *why) {
   return true;
 }
 
+/* Leaves the operators with stubs; of a backend, those that are filled for it. */
+static bool filter_stubs(rows_t *rows, const char *backend, text_t *why) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < rows->count; i++) {
+    const tenon_op_t *op = rows->items[i].op;
+    tenon_slot_info_t known = {.size = sizeof known};
+    tenon_stub_slot_t slot = {.size = sizeof slot};
+    if (backend && tenon_op_slot(op, backend, &known) != TENON_OK) return text_add(why, "%s", tenon_error()), false;
+    bool fits = tenon_op_stub(op) && !backend;
+    for (int32_t k = 0; backend && !fits && tenon_op_stub_slot(op, k, &slot) == TENON_OK; k++)
+      fits = strcmp(slot.backend, backend) == 0;
+    if (fits) rows->items[kept++] = rows->items[i];
+  }
+  rows->count = kept;
+  return true;
+}
+
+/* The slots of a stub that are filled, each once: "cpu, cpu avx2, npu from vendor". */
+static void add_slots(const row_t *row, const char *backend, text_t *text) {
+  tenon_stub_slot_t slot = {.size = sizeof slot}, other = {.size = sizeof other};
+  const char *separator = "";
+  for (int32_t i = 0; tenon_op_stub_slot(row->op, i, &slot) == TENON_OK; i++) {
+    bool is_new = !backend || strcmp(slot.backend, backend) == 0;
+    for (int32_t k = 0; k < i && is_new && tenon_op_stub_slot(row->op, k, &other) == TENON_OK; k++)
+      is_new = strcmp(slot.backend, other.backend) != 0 || strcmp(slot.capability, other.capability) != 0 ||
+               strcmp(slot.library, other.library) != 0;
+    if (!is_new) continue;
+    text_add(text, "%s%s%s%s", separator, slot.backend, *slot.capability ? " " : "", slot.capability);
+    if (strcmp(slot.library, row->info.library) != 0) text_add(text, " from %s", slot.library);
+    if (!slot.is_usable) text_add(text, " (not on this processor)");
+    separator = ", ";
+  }
+}
+
 static int print_dangling(void) {
   char *text = NULL;
   if (tenon_dangling(&text) != TENON_OK) return say_error(NULL);
@@ -116,6 +150,32 @@ static void print_table(const rows_t *rows) {
   text_free(&line);
 }
 
+static void print_stubs(const rows_t *rows, const char *backend) {
+  int32_t names = 4, overs = 9, slots_width = 12;
+  text_t slots = {NULL, 0, 0, false};
+  for (int32_t i = 0; i < rows->count; i++) {
+    int32_t name = bounded(strlen(rows->items[i].info.name), 36);
+    int32_t over = bounded(strlen(tenon_op_stub(rows->items[i].op)), 24);
+    if (name > names) names = name;
+    text_clear(&slots);
+    add_slots(&rows->items[i], backend, &slots);
+    int32_t width = bounded(slots.size, 40);
+    if (over > overs) overs = over;
+    if (width > slots_width) slots_width = width;
+  }
+  if (rows->count > 0)
+    printf("%-*s  %-*s  %-*s  arguments\n", (int)names, "stub", (int)overs, "goes over", (int)slots_width,
+           "filled slots");
+  for (int32_t i = 0; i < rows->count; i++) {
+    const row_t *row = &rows->items[i];
+    text_clear(&slots);
+    add_slots(row, backend, &slots);
+    printf("%-*s  %-*s  %-*s  %s\n", (int)names, row->info.name, (int)overs, tenon_op_stub(row->op), (int)slots_width,
+           slots.size ? text_get(&slots) : "none", signature(row));
+  }
+  text_free(&slots);
+}
+
 static void print_json(const rows_t *rows) {
   text_t json = {NULL, 0, 0, false};
   text_add(&json, "[");
@@ -150,6 +210,21 @@ static void print_json(const rows_t *rows) {
       json_add_text(&json, kernel);
       tenon_text_release(kernel);
     }
+    text_add(&json, "], \"stub\": ");
+    json_add_text(&json, tenon_op_stub(rows->items[i].op));
+    text_add(&json, ", \"slots\": [");
+    tenon_stub_slot_t slot = {.size = sizeof slot};
+    for (int32_t k = 0; tenon_op_stub_slot(rows->items[i].op, k, &slot) == TENON_OK; k++) {
+      text_add(&json, "%s{\"backend\": ", k ? ", " : "");
+      json_add_text(&json, slot.backend);
+      text_add(&json, ", \"capability\": ");
+      json_add_text(&json, slot.capability);
+      text_add(&json, ", \"kernel\": ");
+      json_add_text(&json, slot.kernel);
+      text_add(&json, ", \"library\": ");
+      json_add_text(&json, slot.library);
+      text_add(&json, "}");
+    }
     text_add(&json, "]}");
   }
   text_add(&json, "%s]\n", rows->count > 0 ? "\n" : "");
@@ -158,7 +233,7 @@ static void print_json(const rows_t *rows) {
 }
 
 static int run(const verb_t *verb, int argc, char **argv) {
-  bool json = false, all = false, dangling = false;
+  bool json = false, all = false, dangling = false, stubs = false;
   const char *has = NULL, *lacks = NULL;
   rows_t rows = {NULL, 0, 0};
   text_t why = {NULL, 0, 0, false};
@@ -168,13 +243,15 @@ static int run(const verb_t *verb, int argc, char **argv) {
       {"for", 0, OPTION_TEXT, "KEY", "those with a kernel of their own for a backend or layer (cpu, npu, autograd npu)",
        &has},
       {"missing", 0, OPTION_TEXT, "KEY", "those that a call with this key would not find a kernel for", &lacks},
+      {"stubs", 0, OPTION_FLAG, NULL, "stubs and their filled slots; with --for, those filled for a backend", &stubs},
       {"dangling", 0, OPTION_FLAG, NULL, "kernels of the libraries whose operators are not there", &dangling},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
-    bool fine = collect(&line.operands, all || has || lacks, &rows, &why);
-    if (fine && has) fine = filter(&rows, has, false, &why);
+    bool fine = collect(&line.operands, all || has || lacks || stubs, &rows, &why);
+    if (fine && stubs) fine = filter_stubs(&rows, has, &why);
+    else if (fine && has) fine = filter(&rows, has, false, &why);
     if (fine && lacks) fine = filter(&rows, lacks, true, &why);
     if (!fine) {
       code = say_failure("%s", text_get(&why));
@@ -182,6 +259,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
       code = EXIT_FINE;
       if (dangling) code = print_dangling();
       else if (json) print_json(&rows);
+      else if (stubs) print_stubs(&rows, has);
       else print_table(&rows);
     }
   }

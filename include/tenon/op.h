@@ -93,7 +93,9 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_UPGRADE = 27,  /* number: version; text: how its attributes become those of the next */
   TENON_TAG_OPEN = 28,     /* before the first operator; function: tenon_node_fn */
   TENON_TAG_CLOSE = 29,
-  TENON_TAG_ABOUT = 30 /* before the first operator; text: "author: ...\nlicence: ..." */
+  TENON_TAG_ABOUT = 30, /* before the first operator; text: "author: ...\nlicence: ..." */
+  TENON_TAG_STUB = 31,  /* text: device, words; function: tenon_stub_fn, see iterator.h */
+  TENON_TAG_REDUCES = 32 /* text: the input that a reduction reads, and its axes that vanish */
 };
 
 enum { /* phases, in the structures that functions are given */
@@ -283,6 +285,8 @@ typedef tenon_status_t (*tenon_loop_fn)(const tenon_loop_t *loop);
 typedef void (*tenon_free_fn)(void *pointer);
 typedef tenon_status_t (*tenon_part_fn)(tenon_call_t *call, void *argument, int64_t begin, int64_t end);
 typedef void (*tenon_any_fn)(void);
+typedef struct tenon_iterator_t tenon_iterator_t; /* what stubs get: iterator.h */
+typedef tenon_status_t (*tenon_stub_fn)(const tenon_iterator_t *iterator);
 
 struct tenon_host_t {
   uint32_t size, abi;
@@ -323,6 +327,9 @@ struct tenon_host_t {
    * release(context) frees when the last tensor over it is gone, on any thread. */
   tenon_status_t (*adopt)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
                           tenon_free_fn release, void *context);
+  /* run, CPU, in a stub.  As parallel: the iterator's range in parts of at least `grain` elements of what is read, each an
+   * iterator with this context. */
+  tenon_status_t (*split)(const tenon_iterator_t *iterator, int64_t grain, tenon_stub_fn part, void *context);
 };
 
 /* ---- what a library states -------------------------------------------------------------------------------------- */
@@ -352,7 +359,7 @@ typedef char tenon_layout_t[sizeof(void *) != 8 || /* 32-bit machines are not su
                                     (sizeof(tenon_tensor_t) == 64 && offsetof(tenon_tensor_t, keys) == 48 &&
                                      sizeof(tenon_value_t) == 16 && sizeof(tenon_item_t) == 32 &&
                                      sizeof(tenon_meta_t) == 96 && offsetof(tenon_call_t, accumulate) == 104 &&
-                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 128)
+                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 136)
                                 ? 1 : -1];
 #ifdef __cplusplus
 } /* extern "C" */

@@ -113,6 +113,17 @@ TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, 
 /* The i-th kernel as text: "cpu avx512 loop f32 -> f32", with `(chosen)` where it is the one in use; NULL past the last.
  * The caller frees it. */
 TENON_API char *tenon_op_kernel(const tenon_op_t *op, int32_t index);
+/* What its stub goes over: "pointwise", or as REDUCES says "x over axes"; NULL: it has no stub.  See tenon/iterator.h. */
+TENON_API const char *tenon_op_stub(const tenon_op_t *op);
+typedef struct tenon_stub_slot_t { /* texts live as long as the library that filled it */
+  uint32_t size;
+  uint32_t is_usable;               /* the processor has the instruction set */
+  const char *backend, *capability; /* "npu"; the instruction set of a slot of the CPU, "" for the baseline */
+  const char *kernel, *library;
+  uint64_t number; /* of the registration */
+} tenon_stub_slot_t;
+/* The i-th function that fills a slot of the stub, the newest first: a stub or a loop; INVALID past the last. */
+TENON_API tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stub_slot_t *slot);
 
 /* ---- attributes ------------------------------------------------------------------------------------------------- */
 
@@ -290,6 +301,10 @@ enum {
 TENON_API tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
                                           tenon_free_fn destroy, uint32_t flags,
                                           tenon_registration_t **out_registration);
+/* The same for the stub of a pointwise operator or a reduction (tenon/iterator.h): `where` is as in TENON_STUB.  The host's
+ * parent kernel is registered, which calls it with an iterator. */
+TENON_API tenon_status_t tenon_stub_add(const char *op, const char *where, tenon_stub_fn stub, void *context,
+                                        tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration);
 /* What runs where an operator has nothing for a backend, or for one of the layers view, autograd, autocast, functional.
  * There is one at a time. */
 TENON_API tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,

@@ -9,7 +9,7 @@
 #ifndef TENON_OPS_ISA_H
 #define TENON_OPS_ISA_H
 
-#include <tenon/op.h>
+#include <tenon/iterator.h>
 
 #define ISA_JOIN_(a, b) a##_##b
 #define ISA_JOIN(a, b) ISA_JOIN_(a, b)
@@ -26,11 +26,13 @@
 #define OPERATOR(name, arguments, facts, ...) TENON_EXTEND("core::" #name, __VA_ARGS__)
 #define LOOP(types, function) TENON_LOOP(types "; " ISA_TEXT(TENON_SIMD), function),
 #define KERNEL(words, function) TENON_KERNEL("cpu " ISA_TEXT(TENON_SIMD) " " words, function),
+#define STUB(words, function) TENON_STUB("cpu " ISA_TEXT(TENON_SIMD) " " words, function),
 #else
 #define FAMILY(name, ...) ISA_ITEMS(name, __VA_ARGS__)
 #define OPERATOR(name, arguments, facts, ...) TENON_OP(#name arguments, ISA_LIST facts, __VA_ARGS__)
 #define LOOP(types, function) TENON_LOOP(types, function),
 #define KERNEL(words, function) TENON_KERNEL("cpu " words, function),
+#define STUB(words, function) TENON_STUB("cpu " words, function),
 #endif
 
 #endif

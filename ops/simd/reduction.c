@@ -1,6 +1,6 @@
 /* Reductions over any set of axes, by the folds of fold.h: runs where the last axis is reduced, rows where it is kept.
- * Axes that lie side by side are merged first.  When there are few results, the elements of each are split into pieces
- * that several threads fold; the pieces do not depend on how many threads there are, and neither does the result.
+ * They are stubs: the iterator has the axes, merged.  When there are few results, the elements of each are split into
+ * pieces that several threads fold; the pieces do not depend on how many threads there are, and neither does the result.
  * Invariant: every output element is emitted once, from one complete partial result. */
 #include "../axes.h"
 #include "../copy.h"
@@ -86,7 +86,7 @@ NATIVE(STORE_)
 static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
 /* clang-format on */
 
-typedef struct axes_t { /* merged; the last one varies fastest */
+typedef struct axes_t { /* the last one varies fastest */
   int32_t count;
   int64_t shape[TENON_RANK_MAX], stride[TENON_RANK_MAX];
 } axes_t;
@@ -98,7 +98,7 @@ typedef struct plan_t {
   void *out;
   char *shift;            /* one number for each result, or NULL */
   word_t *partial;        /* results of pieces, if there are several */
-  axes_t kept, reduced;   /* but for the last axis of the tensor, `width` long */
+  axes_t kept, reduced;   /* but for the one that lies closest in memory, `width` long */
   int64_t element, width; /* bytes of an element of x; numbers in a run or a row */
   int64_t rows, last;     /* combinations of `reduced`; of its last axis */
   int64_t outputs, blocks, pieces, chunks, reduced_count;
@@ -208,16 +208,6 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
   return TENON_OK;
 }
 
-static void axis_add(axes_t *axes, int64_t extent, int64_t stride) {
-  int32_t last = axes->count - 1;
-  if (last >= 0 && axes->stride[last] == extent * stride) {
-    axes->shape[last] *= extent, axes->stride[last] = stride;
-  } else {
-    axes->shape[axes->count] = extent;
-    axes->stride[axes->count++] = stride;
-  }
-}
-
 static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   int64_t units = p->outputs;
   if (!p->run) {
@@ -240,26 +230,31 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   return TENON_OK;
 }
 
-/* Bit i of the mask: axis i is reduced. */
-static tenon_status_t reduce(tenon_call_t *call, uint64_t mask, int fold, int how) {
-  const tenon_tensor_t *x = call->inputs[0];
-  tenon_tensor_t *out = call->outputs[0];
-  plan_t p = {.x = (const char *)x->data, .out = out->data, .element = element_size(x), .how = how, .blocks = 1};
-  int last_reduced = 0;
+/* Axes [first, first + count) as x has them; those of extent 1 do not matter. */
+static axes_t axes_of(const tenon_iterator_t *it, int32_t first, int32_t count) {
+  axes_t axes = {.count = 0};
+  for (int32_t i = first; i < first + count; i++) {
+    if (it->shape[i] == 1) continue;
+    axes.shape[axes.count] = it->shape[i];
+    axes.stride[axes.count++] = it->strides[0][i] / (it->tensors[0]->dtype.bits / 8);
+  }
+  return axes;
+}
+
+static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
+  const tenon_tensor_t *x = it->tensors[0];
+  plan_t p = {.x = (const char *)x->data + it->offsets[0],
+              .out = (char *)it->tensors[2]->data + it->offsets[2],
+              .element = element_size(x),
+              .how = how,
+              .blocks = 1};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) p.kind = &kinds[i];
-  if (!p.kind) return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
+  if (!p.kind) return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
   p.fold = &p.kind->folds[fold];
-  p.outputs = p.reduced_count = p.rows = p.width = p.last = 1;
-  for (int32_t i = 0; i < x->ndim; i++) {
-    int gone = (int)(mask >> i & 1);
-    if (gone) p.reduced_count *= x->shape[i];
-    if (!gone) p.outputs *= x->shape[i];
-    if (x->shape[i] == 1) continue;
-    last_reduced = gone;
-    axis_add(gone ? &p.reduced : &p.kept, x->shape[i], x->strides[i]);
-  }
-  if (p.outputs == 0) return TENON_OK;
+  p.rows = p.width = p.last = 1;
+  p.outputs = it->end, p.reduced_count = it->inner;
+  p.kept = axes_of(it, 0, it->ndim), p.reduced = axes_of(it, it->ndim, it->reduced);
   if (p.reduced_count == 0) { /* only the identity is left */
     word_t none[1];
     p.fold->start(none, 1);
@@ -269,44 +264,23 @@ static tenon_status_t reduce(tenon_call_t *call, uint64_t mask, int fold, int ho
     for (int64_t i = 0; i < p.outputs; i++) emit(&p, none, i, 1);
     return TENON_OK;
   }
-  axes_t *inner = last_reduced ? &p.reduced : &p.kept;
-  p.run = last_reduced;
+  p.run = p.reduced.count && p.reduced.stride[p.reduced.count - 1] == 1;
+  axes_t *inner = p.run ? &p.reduced : &p.kept;
   if (inner->count) p.width = inner->shape[--inner->count];
   for (int32_t i = 0; i < p.reduced.count; i++) p.rows *= p.reduced.shape[i];
   if (p.reduced.count) p.last = p.reduced.shape[p.reduced.count - 1];
   p.chunks = p.run ? p.rows * ((p.width + CHUNK - 1) / CHUNK) : p.rows;
   if (how == LOG_OF_SHIFTED) {
-    if (!(p.shift = (char *)call->host->allocate(call, (uint64_t)(p.outputs * p.kind->wide)))) return TENON_MEMORY;
+    if (!(p.shift = (char *)it->host->allocate(it->call, (uint64_t)(p.outputs * p.kind->wide)))) return TENON_MEMORY;
     p.fold = &p.kind->folds[FOLD_MAX], p.how = SHIFT;
-    TENON_TRY(fold_all(call, &p));
+    TENON_TRY(fold_all(it->call, &p));
     p.fold = &p.kind->folds[fold], p.how = how;
   }
-  return fold_all(call, &p);
-}
-
-static tenon_status_t reduce_axes(tenon_call_t *call, int fold, int how) {
-  const tenon_tensor_t *axes = call->inputs[1];
-  int32_t rank = call->inputs[0]->ndim;
-  uint64_t mask = 0;
-  for (int64_t i = 0; axes && i < tenon_count(axes); i++) {
-    int32_t axis = 0;
-    TENON_TRY(axis_wrap(call, tensor_int(axes, i), rank, &axis));
-    mask |= (uint64_t)1 << axis;
-  }
-  if (!mask && !call->attrs[1].as.i) mask = axes_all(rank);
-  return reduce(call, mask, fold, how);
+  return fold_all(it->call, &p);
 }
 
 /* To the shape of the output, from which the input was once broadcast. */
-static tenon_status_t sum_to_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
-  uint64_t mask = 0;
-  for (int32_t i = 0; i < x->ndim; i++) {
-    int32_t j = i - (x->ndim - out->ndim);
-    if (j < 0 || out->shape[j] != x->shape[i]) mask |= (uint64_t)1 << i;
-  }
-  return reduce(call, mask, FOLD_SUM, AS_IT_IS);
-}
+static tenon_status_t sum_to_stub(const tenon_iterator_t *it) { return reduce(it, FOLD_SUM, AS_IT_IS); }
 
 #ifndef TENON_SIMD
 static tenon_status_t reduce_infer(tenon_infer_t *infer) {
@@ -376,7 +350,7 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
                       "noop_with_empty_axes=noop_with_empty_axes)"
 #define FACTS(doc, types, infer)                                                                                       \
   TENON_DOC(doc), TENON_TYPES("x: " types "; axes: i64|i32; out = x"), TENON_WHERE("axes: known"),                     \
-  TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
+  TENON_REDUCES("x over axes"), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
 /* X(name, fold, what is done with the result, facts) */
 #define REDUCTIONS(X)                                                                                                  \
   X(reduce_sum, FOLD_SUM, AS_IT_IS, (FACTS("The sum over axes.", "number", sum_infer),                                 \
@@ -400,14 +374,14 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
     (FACTS("The logarithm of the sum of exponentials over axes.", "float", reduce_infer),                              \
     TENON_GRADIENT("x: core::mul(core::exp(core::sub(x, " SPREAD("out") ")), " SPREAD("grad") ")")))
 
-#define RUN_(name, fold, how, facts)                                                                                   \
-  static tenon_status_t name##_run(tenon_call_t *call) { return reduce_axes(call, fold, how); }
-REDUCTIONS(RUN_)
+#define STUB_(name, fold, how, facts)                                                                                  \
+  static tenon_status_t name##_stub(const tenon_iterator_t *it) { return reduce(it, fold, how); }
+REDUCTIONS(STUB_)
 
-#define OPERATOR_(name, fold, how, facts) OPERATOR(name, ARGUMENTS, facts, KERNEL("", name##_run))
+#define OPERATOR_(name, fold, how, facts) OPERATOR(name, ARGUMENTS, facts, STUB("number|bool", name##_stub))
 FAMILY(core_reduction, REDUCTIONS(OPERATOR_)
   OPERATOR(sum_to, "(Tensor x, Tensor @host shape) -> Tensor",
     (TENON_DOC("The sum over all axes that broadcasting to x's shape added or stretched."),
-     TENON_TYPES("x: number; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
+     TENON_TYPES("x: number; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_REDUCES("x"), TENON_TRAITS(TENON_PURE),
      TENON_INFER(sum_to_infer), TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
-    KERNEL("", sum_to_run)))
+    STUB("number", sum_to_stub)))

@@ -1,4 +1,4 @@
-/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, the words of kernels and loops.  Called by the
+/* The short texts of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, the words of kernels and loops.  Called by the
  * registry when a library is loaded.  Every name is checked against the schema here, so that nobody else looks one up.
  */
 #include "core/rules.h"
@@ -173,6 +173,36 @@ tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn
         return tn_lexer_fail_at(&lexer, at, "attribute '%s' is no int, so it counts no axes", schema->attrs[i].name);
     }
   }
+  return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
+}
+
+/* ---- REDUCES ----------------------------------------------------------------------------------------------------- */
+
+tenon_status_t tn_reduces_parse(const char *text, const tn_schema_t *schema, tn_reduces_t *out_reduces) {
+  tn_lexer_t lexer;
+  const tn_argument_t *input = NULL, *axes = NULL;
+  *out_reduces = (tn_reduces_t){text, -1, -1, -1};
+  if (!text) return TENON_OK;
+  tn_lexer_open(&lexer, "reduces", text);
+  const char *at = lexer.start;
+  TN_TRY(take_name(&lexer, inputs_of(schema), &input));
+  if (input->kind == TENON_KIND_TENSORS || input->is_optional || input->is_host || input->is_written)
+    return tn_lexer_fail_at(
+        &lexer, at, "input '%s' is a list, optional, written to or on the host: it cannot be reduced", input->name);
+  out_reduces->input = input->index;
+  if (lexer.kind == TN_TOKEN_END) return TENON_OK;
+  if (!tn_lexer_is(&lexer, "over"))
+    return tn_lexer_unknown(&lexer, "'over' and axes, or the end", (const char *const[]){"over", NULL}, NULL);
+  tn_lexer_next(&lexer);
+  at = lexer.start;
+  bool is_input = false;
+  for (uint32_t i = 0; i < schema->input_count; i++) is_input |= tn_lexer_is(&lexer, schema->inputs[i].name);
+  TN_TRY(take_name(&lexer, is_input ? inputs_of(schema) : attrs_of(schema), &axes));
+  if (is_input ? !axes->is_host || axes->kind == TENON_KIND_TENSORS
+               : axes->kind != TENON_KIND_INT && axes->kind != TENON_KIND_INTS)
+    return tn_lexer_fail_at(&lexer, at, "'%s' lists no axes: expected an input that is @host, an int or int[]",
+                            axes->name);
+  *(is_input ? &out_reduces->axes_input : &out_reduces->axes_attr) = axes->index;
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
 }
 

@@ -1,4 +1,4 @@
-/* The short texts of an operator: WHERE, REUSE, BATCHING, USES, and the words of kernels and loops. */
+/* The short texts of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, and the words of kernels and loops. */
 #ifndef TN_CORE_RULES_H
 #define TN_CORE_RULES_H
 
@@ -20,6 +20,13 @@ typedef struct tn_batching_t {
   uint64_t inputs, outputs, shifts; /* bits of inputs, results, attributes */
 } tn_batching_t;
 tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn_batching_t *out_batching);
+
+typedef struct tn_reduces_t {
+  const char *text; /* NULL: no reduction */
+  int32_t input;
+  int32_t axes_input, axes_attr; /* that lists them, -1; both: the axes that broadcasting would have made */
+} tn_reduces_t;
+tenon_status_t tn_reduces_parse(const char *text, const tn_schema_t *schema, tn_reduces_t *out_reduces);
 
 /* Full names of operators, those without a namespace being of `ns`. */
 tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena, const char *const **out_names,

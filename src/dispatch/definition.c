@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/iterator.h"
 #include "dispatch/table.h"
 
 void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
@@ -152,7 +153,10 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
   bool chooses = w->isa || w->dtypes != ~(uint64_t)0, passes = w->flags & TN_KERNEL_FALLTHROUGH;
   uint32_t of_devices = w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS);
   bool is_cpu = w->at == TN_AT_BACKEND && strcmp(w->device, "cpu") == 0;
-  if (is_cast(kernel)) {
+  bool is_rule = passes || w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
+  if (kernel->kind == TN_KERNEL_STUB && (w->at != TN_AT_BACKEND || is_rule))
+    tn_definition_offend(b, TENON_INVALID, "%s: stub '%s': stubs are of backends, and have functions", op->name, text);
+  else if (is_cast(kernel)) {
     uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
     bool is_one = w->dtypes == ~(uint64_t)0 || (!(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats));
     bool says_one = !(w->flags & TN_KERNEL_LOWER) || w->dtypes == ~(uint64_t)0;
@@ -194,7 +198,30 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
   return false;
 }
 
+/* Stubs and loops do the inner work of an operator that the host does the rest of. */
+static void check_stub(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
+  if (kernel->kind == TN_KERNEL_LOOP && op->reduces.text)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: loop '%s': loops are of pointwise operators, and this one is a reduction", op->name,
+                         kernel->text);
+  if (kernel->kind != TN_KERNEL_STUB || tn_op_has_stub(op)) return;
+  tn_text_t others = {0};
+  b->name_stubs(op->name, &others);
+  tn_definition_offend(b, TENON_INVALID,
+                       "%s: '%s': it has no stub, which only pointwise operators and reductions without lists have: "
+                       "expected KERNEL, or one of those that have: %s",
+                       op->name, kernel->text, tn_text_get(&others));
+  tn_text_clear(&others);
+}
+
 static uint64_t kernel_numbers; /* under the registry's mutex */
+
+/* "npu f32" is called "npu stub f32" in lists. */
+static void name_stub(char *out_text, size_t capacity, const char *where) {
+  where += strspn(where, " \t\n");
+  int device = (int)strcspn(where, " \t\n");
+  snprintf(out_text, capacity, "%.*s stub%s", device, where, where + device);
+}
 
 static void make_composite(tn_kernel_t *kernel) {
   kernel->kind = TN_KERNEL_COMPOSITE;
@@ -204,10 +231,12 @@ static void make_composite(tn_kernel_t *kernel) {
 static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   tenon_op_t *op = target(b);
   if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
-  const char *kind = item->tag == TENON_TAG_KERNEL ? "KERNEL"
-                     : item->tag == TENON_TAG_LOOP ? "LOOP"
-                     : item->tag == TENON_TAG_ROW  ? "ROW"
-                                                   : "COMPOSITE";
+  uint32_t tag = item->tag & ~TENON_MUST;
+  const char *kind = tag == TENON_TAG_KERNEL ? "KERNEL"
+                     : tag == TENON_TAG_STUB ? "STUB"
+                     : tag == TENON_TAG_LOOP ? "LOOP"
+                     : tag == TENON_TAG_ROW  ? "ROW"
+                                             : "COMPOSITE";
   tn_arena_t *arena = &b->library->arena;
   tn_kernel_t *kernel = room(b, arena, sizeof *kernel);
   if (!kernel) return;
@@ -219,7 +248,13 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
                           .words = {.device = "cpu", .dtypes = ~(uint64_t)0}};
   bool good = true;
   char text[256];
-  switch (item->tag) {
+  switch (tag) {
+  case TENON_TAG_STUB:
+    kernel->kind = TN_KERNEL_STUB, kernel->run = tn_stub_run, kernel->stub = (tenon_stub_fn)item->function;
+    good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
+    if (good) good = fits_place(b, op, kernel, item->text);
+    name_stub(text, sizeof text, item->text ? item->text : "");
+    break;
   case TENON_TAG_KERNEL:
     kernel->kind = TN_KERNEL_DEVICE, kernel->run = (tenon_run_fn)item->function;
     good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
@@ -233,13 +268,13 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
     snprintf(text, sizeof text, "composite");
     break;
   default:
-    kernel->kind = item->tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
-    kernel->run = item->tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
+    kernel->kind = tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
+    kernel->run = tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
     kernel->loop.function = (tenon_loop_fn)item->function;
     good = check(b, tn_loop_parse(item->text ? item->text : "", &op->schema, arena, &kernel->loop.words));
     kernel->words.isa = kernel->loop.words.isa;
     if (good && kernel->loop.words.flags & TN_KERNEL_STRIDED) kernel->words.flags |= TN_KERNEL_STRIDED;
-    snprintf(text, sizeof text, "cpu %s %s", item->tag == TENON_TAG_LOOP ? "loop" : "row",
+    snprintf(text, sizeof text, "cpu %s %s", tag == TENON_TAG_LOOP ? "loop" : "row",
              item->text ? (const char *)item->text : "");
   }
   kernel->text = kept(b, arena, text);
@@ -329,7 +364,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
   default: break;
   }
-  if (tag > TENON_TAG_ABOUT) { /* newer than this host */
+  if (tag > TENON_TAG_REDUCES) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(b, TENON_UNIMPLEMENTED,
                            "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",
@@ -344,8 +379,8 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   }
   tenon_op_t *op = target(b);
   if (!op) return; /* items of an operator whose schema is bad */
-  if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_LOOP && tag != TENON_TAG_ROW &&
-      tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
+  if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB && tag != TENON_TAG_LOOP &&
+      tag != TENON_TAG_ROW && tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
     tn_definition_offend(b, TENON_INVALID, "extension of %s: item %u: only kernels can be added to an operator",
                          op->name, tag);
     return;
@@ -360,6 +395,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_BATCHING: set_text(b, &texts->batching, item, "BATCHING"); break;
   case TENON_TAG_SHARDING: set_text(b, &texts->sharding, item, "SHARDING"); break;
   case TENON_TAG_REUSE: set_text(b, &texts->reuse, item, "REUSE"); break;
+  case TENON_TAG_REDUCES: set_text(b, &texts->reduces, item, "REDUCES"); break;
   case TENON_TAG_USES: set_text(b, &texts->uses, item, "USES"); break;
   case TENON_TAG_TRAITS: op->traits = (uint64_t)item->number; break;
   case TENON_TAG_VERSION:
@@ -382,6 +418,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
     if (b->op) op->release = b->kernel_release;
     break;
   case TENON_TAG_KERNEL:
+  case TENON_TAG_STUB:
   case TENON_TAG_COMPOSITE:
   case TENON_TAG_LOOP:
   case TENON_TAG_ROW: add_kernel(b, item); break;
@@ -444,6 +481,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check(b, tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
   check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
   check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
+  check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
   check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
   check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
   check(b, tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
@@ -465,6 +503,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
         "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)",
         op->name);
   if (op->create && !op->destroy) tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) check_stub(b, op, k);
   for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
     if (!k->prepare) k->prepare = op->prepare, k->release = op->release;
   const tenon_op_t **uses = op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
@@ -528,6 +567,11 @@ static void check_required(tn_definition_t *b) {
     }
 }
 
+static void check_extensions(tn_definition_t *b) {
+  for (size_t i = 0; i < b->extension_count && !b->failed; i++)
+    for (const tn_kernel_t *k = b->extensions[i].first; k; k = k->next) check_stub(b, b->extensions[i].op, k);
+}
+
 bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const char *path) {
   tn_library_t *library = b->library;
   library->name = kept(b, &library->arena, descriptor->name);
@@ -536,6 +580,7 @@ bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const c
   if (b->offence_count == 0) add_items(b, descriptor->items, 0);
   for (size_t i = 0; i < b->count && !b->failed; i++) finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
   if (b->override == TN_OVERRIDE_MAY) check_required(b); /* a program adds kernels one by one: tenon_backend_check */
+  check_extensions(b);
   return b->offence_count == 0;
 }
 
@@ -546,6 +591,7 @@ bool tn_define_extension(tn_definition_t *b, const tn_dangling_t *dangling) {
                item->tag != TENON_TAG_EXTEND && item->tag != TENON_TAG_GROUP;
        item++)
     add_item(b, item, 0);
+  check_extensions(b);
   return b->offence_count == 0;
 }
 

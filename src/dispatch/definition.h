@@ -21,7 +21,7 @@ typedef struct tn_dangling_t { /* kernels for an operator that no library define
 } tn_dangling_t;
 
 typedef struct tn_texts_t { /* of one operator, parsed when all are there */
-  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *uses;
+  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *reduces, *uses;
   bool has_bad_kernel; /* said already: its absence is no offence of its own */
 } tn_texts_t;
 
@@ -34,6 +34,7 @@ typedef struct tn_definition_t {
   tn_library_t *library;
   tn_text_t *offences;                   /* one a line */
   tenon_op_t *(*find)(const char *name); /* operators that exist */
+  void (*name_stubs)(const char *like, tn_text_t *text);
   tn_draft_t *drafts;
   size_t count, capacity;
   tn_extension_t *extensions;

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/value.h"
 #include "dispatch/call.h"
+#include "dispatch/iterator.h"
 #include "dispatch/registry.h"
 
 tenon_status_t tenon_op_find(const char *name, const tenon_op_t **out_op) {
@@ -115,4 +116,25 @@ char *tenon_op_kernel(const tenon_op_t *op, int32_t index) {
   if (text.size) return tn_text_take(&text);
   tn_text_clear(&text);
   return NULL;
+}
+
+const char *tenon_op_stub(const tenon_op_t *op) {
+  if (!tn_op_has_stub(op)) return NULL;
+  return op->reduces.text ? op->reduces.text : "pointwise";
+}
+
+tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stub_slot_t *slot) {
+  uint32_t size = slot->size < sizeof *slot ? slot->size : (uint32_t)sizeof *slot;
+  tenon_stub_slot_t full = {.size = size};
+  int32_t left = tn_op_has_stub(op) ? index : -1;
+  tn_registry_lock();
+  for (const tn_kernel_t *k = op->kernels; k && left >= 0; k = k->next) {
+    if ((k->kind != TN_KERNEL_STUB && k->kind != TN_KERNEL_LOOP) || left-- > 0) continue;
+    full.backend = k->backend->name, full.capability = tn_cpu_word(k->words.isa), full.kernel = k->text;
+    full.library = k->library->name, full.number = k->number, full.is_usable = tn_cpu_has(k->words.isa);
+  }
+  tn_registry_unlock();
+  if (!full.backend) return tn_fail(TENON_INVALID, "%s: no slot %d of its stub is filled", op->name, (int)index);
+  memcpy(slot, &full, size);
+  return TENON_OK;
 }

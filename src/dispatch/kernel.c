@@ -25,7 +25,8 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
   case TN_KERNEL_COMPOSITE: return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
   default:
     if (kernel->words.dtypes == ~(uint64_t)0) return 5;
-    return kernel->words.dtypes >> dtype & 1 ? 7 : 0;
+    if (!(kernel->words.dtypes >> dtype & 1)) return 0;
+    return kernel->kind == TN_KERNEL_STUB && kernel->backend == &tn_backend_cpu ? 6 : 7; /* a slot, as a loop fills */
   }
 }
 
@@ -117,7 +118,7 @@ static void print_kernels(const tenon_op_t *op, tn_text_t *text) {
   const char *separator = "";
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     tn_text_add(text, "%s%s", separator, k->text ? k->text : "composite");
-    if (k->kind == TN_KERNEL_DEVICE && !tn_cpu_has(k->words.isa)) tn_text_add(text, " (not on this processor)");
+    if (!tn_cpu_has(k->words.isa)) tn_text_add(text, " (not on this processor)");
     separator = ", ";
   }
 }

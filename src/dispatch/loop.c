@@ -1,6 +1,6 @@
-/* The driver of loop kernels: broadcasting, casts, strides, blocking, threads.  The iteration is over the results' elements
- * with merged axes; each operand is either passed where it lies or packed into a tile in cache.  Called through the table
- * and by executables.  Invariant: the kernel sees dense runs that do not overlap. */
+/* The driver of loop kernels: casts, strides, blocking, threads.  It goes over an iterator, as the CPU's stubs do; each
+ * operand is either passed where it lies or packed into a tile in cache.  Called through the table and by executables.
+ * Invariant: the kernel sees dense runs that do not overlap. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -10,6 +10,7 @@
 #include "core/convert.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/iterator.h"
 
 enum { TILE = 1024, GRAIN = 32768 }; /* elements: of a packed tile, of a part worth a thread */
 
@@ -18,19 +19,17 @@ typedef struct operand_t {
   int64_t size;      /* bytes of an element in memory */
   int64_t loop_size; /* and as the loop sees it */
   tenon_dtype_t dtype, loop_dtype;
-  bool is_output, converts, packs;     /* packs: the loop never sees its memory */
-  bool is_scalar;                      /* one element for all */
-  int64_t strides[2 * TENON_RANK_MAX]; /* bytes: of the merged axes, then of the result's own axes */
+  bool is_output, converts, packs; /* packs: the loop never sees its memory */
+  bool is_scalar;                  /* one element for all */
+  const int64_t *strides;          /* the iterator's */
 } operand_t;
 
 typedef struct drive_t {
   tenon_call_t *call;
   const tn_kernel_t *kernel;
-  uint32_t count;       /* operands */
-  int32_t ndim;         /* merged axes, outermost first; at least 1 */
+  const tenon_iterator_t *it;
   int64_t total, inner; /* elements; of the innermost axis */
-  int64_t shape[TENON_RANK_MAX];
-  operand_t *operands; /* entries of absent ones have no data */
+  operand_t *operands;  /* entries of absent ones have no data */
 } drive_t;
 
 /* ---- packing ---------------------------------------------------------------------------------------------------- */
@@ -66,11 +65,11 @@ static void copy_elements(const char *from, int64_t from_stride, char *to, int64
 /* Elements [first, first + count) of the iteration between an operand's memory and a dense block of its own dtype. */
 static void move(const drive_t *d, const operand_t *o, int64_t first, int64_t count, char *block, bool to_memory) {
   int64_t index[TENON_RANK_MAX], rest = first, offset = 0;
-  for (int32_t i = d->ndim - 1; i >= 0; i--) {
-    index[i] = rest % d->shape[i], rest /= d->shape[i];
+  for (int32_t i = d->it->ndim - 1; i >= 0; i--) {
+    index[i] = rest % d->it->shape[i], rest /= d->it->shape[i];
     offset += index[i] * o->strides[i];
   }
-  int32_t last = d->ndim - 1;
+  int32_t last = d->it->ndim - 1;
   while (count > 0) {
     int64_t run = d->inner - index[last];
     if (run > count) run = count;
@@ -79,8 +78,8 @@ static void move(const drive_t *d, const operand_t *o, int64_t first, int64_t co
     else copy_elements(memory, o->strides[last], block, o->size, o->size, run);
     block += run * o->size, count -= run;
     index[last] += run, offset += run * o->strides[last];
-    for (int32_t i = last; i > 0 && index[i] == d->shape[i]; i--) {
-      offset += o->strides[i - 1] - o->strides[i] * d->shape[i];
+    for (int32_t i = last; i > 0 && index[i] == d->it->shape[i]; i--) {
+      offset += o->strides[i - 1] - o->strides[i] * d->it->shape[i];
       index[i] = 0, index[i - 1]++;
     }
   }
@@ -118,7 +117,7 @@ static inline tenon_loop_t loop_of(const tenon_call_t *c, const tn_kernel_t *ker
 
 static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
   tn_scratch_mark_t mark = tn_scratch_mark();
-  uint32_t n = d->count;
+  uint32_t n = d->it->count;
   void **data = tn_scratch(n * (sizeof *data + sizeof(int64_t) + sizeof(char *)) + 64);
   int64_t tile_size = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -167,9 +166,9 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
  * those that do not move along it are filled into a tile once a row. */
 static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
   tn_scratch_mark_t mark = tn_scratch_mark();
-  uint32_t n = d->count;
+  uint32_t n = d->it->count;
   void **data = tn_scratch(n * (sizeof *data + sizeof(int64_t) + sizeof(char *) + sizeof(int64_t)) + 64);
-  int32_t last = d->ndim - 1;
+  int32_t last = d->it->ndim - 1;
   int64_t chunk = d->inner < 8 * TILE ? d->inner : 8 * TILE, tile_size = 0;
   for (uint32_t i = 0; i < n; i++)
     if (d->operands[i].data && d->operands[i].packs)
@@ -197,7 +196,8 @@ static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
         const operand_t *o = &d->operands[i];
         if (!o->data) continue;
         int64_t offset = 0, rest = row;
-        for (int32_t k = last - 1; k >= 0; k--) offset += rest % d->shape[k] * o->strides[k], rest /= d->shape[k];
+        for (int32_t k = last - 1; k >= 0; k--)
+          offset += rest % d->it->shape[k] * o->strides[k], rest /= d->it->shape[k];
         if (!o->packs) {
           data[i] = o->data + offset + at * o->size;
         } else if (!o->is_output) {
@@ -228,157 +228,53 @@ static tenon_status_t rows_part(void *argument, int64_t begin, int64_t end) { re
 
 /* ---- setting up ------------------------------------------------------------------------------------------------- */
 
-/* The bytes from the first to behind the last that a tensor's elements are in. */
-static void range_of(const tenon_tensor_t *t, uintptr_t *out_begin, uintptr_t *out_end) {
-  int64_t size = t->dtype.bits * t->dtype.lanes / 8, low = 0, high = size;
-  for (int32_t i = 0; i < t->ndim; i++) {
-    int64_t reach = (t->shape[i] - 1) * t->strides[i] * size;
-    *(reach < 0 ? &low : &high) += reach;
-  }
-  *out_begin = (uintptr_t)t->data + (uintptr_t)low, *out_end = (uintptr_t)t->data + (uintptr_t)high;
-}
-
-static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* element i is where element i is */
-  size_t size = (size_t)a->ndim * sizeof *a->shape;
-  return a->data == b->data && a->ndim == b->ndim && a->dtype.bits == b->dtype.bits &&
-         (size == 0 || (memcmp(a->shape, b->shape, size) == 0 && memcmp(a->strides, b->strides, size) == 0));
-}
-
-/* An input in the memory of a result must be read before that is written: element by element the loop does so, else the
- * input is copied first. */
-static tenon_status_t part_inputs(tenon_call_t *call, tenon_tensor_t ***out_inputs) {
-  const tenon_op_t *op = call->op;
-  tenon_tensor_t **inputs = NULL;
-  for (uint32_t o = 0; o < op->output_count; o++) {
-    uintptr_t begin, end, from, to;
-    if (!call->outputs[o]) continue;
-    range_of(call->outputs[o], &begin, &end);
-    for (uint32_t i = 0; i < op->input_count; i++) {
-      tenon_tensor_t *input = call->inputs[i];
-      if (!input || (inputs && inputs[i] != input)) continue; /* absent, or a copy already */
-      range_of(input, &from, &to);
-      if (from >= end || begin >= to || is_same_memory(input, call->outputs[o])) continue;
-      if (!inputs && !(inputs = tn_scratch(op->input_count * sizeof *inputs))) return tn_no_memory("a loop", 0);
-      if (!*out_inputs) memcpy(inputs, call->inputs, op->input_count * sizeof *inputs);
-      *out_inputs = inputs;
-      TN_TRY(tenon_tensor_copy(input, &inputs[i]));
-      TN_TRY(tn_frame_keep(tn_frame_of(call), inputs[i]));
-    }
-  }
-  return TENON_OK;
-}
-
-static const tenon_tensor_t *tensor_at(const tenon_call_t *call, uint32_t i) {
-  return i < call->op->input_count ? call->inputs[i] : call->outputs[i - call->op->input_count];
-}
-
-/* Merges axes that continue each other in every operand; axes of extent 1 vanish. */
-static void merge(drive_t *d, const tenon_tensor_t *like, bool by_memory) {
-  uint32_t n = d->count;
-  int32_t order[TENON_RANK_MAX], axes = 0;
-  for (int32_t i = 0; i < like->ndim; i++) { /* by the result's strides, so that memory is walked in order */
-    if (like->shape[i] == 1) continue;
-    int32_t at = axes++;
-    for (; by_memory && at > 0 && like->strides[order[at - 1]] < like->strides[i]; at--) order[at] = order[at - 1];
-    order[at] = i;
-  }
-  int64_t shape[TENON_RANK_MAX];
-  int32_t kept = -1;
-  for (int32_t k = 0; k < axes; k++) {
-    int32_t axis = order[k];
-    bool continues = kept >= 0;
-    for (uint32_t i = 0; i < n && continues; i++) {
-      const operand_t *o = &d->operands[i];
-      if (o->data) continues = d->operands[i].strides[kept] == o->strides[TENON_RANK_MAX + axis] * like->shape[axis];
-    }
-    if (continues) shape[kept] *= like->shape[axis];
-    else shape[++kept] = like->shape[axis];
-    for (uint32_t i = 0; i < n; i++) d->operands[i].strides[kept] = d->operands[i].strides[TENON_RANK_MAX + axis];
-  }
-  if (kept < 0) {
-    shape[kept = 0] = 1;
-    for (uint32_t i = 0; i < n; i++) d->operands[i].strides[0] = d->operands[i].size;
-  }
-  d->ndim = kept + 1;
-  memcpy(d->shape, shape, (size_t)d->ndim * sizeof *shape);
-  d->inner = d->shape[kept];
-}
-
-static tenon_status_t drive(tenon_call_t *call, const tn_kernel_t *kernel, const tenon_tensor_t *like) {
-  const tenon_op_t *op = call->op;
-  uint32_t n = op->input_count + op->output_count;
-  bool by_memory = !(op->traits & TENON_RANDOM); /* random numbers belong to positions, whatever the layout */
-  enum { FEW = 6 };
-  operand_t few[FEW];
-  drive_t d = {call, kernel, n, like->ndim, tenon_count(like), 0, {0}, n <= FEW ? few : tn_scratch(n * sizeof *few)};
-  if (!d.operands) return tn_no_memory("a loop", n * sizeof *few);
-  bool one_run = true; /* every operand has the result's shape and layout, or is one element */
-  bool any_packs = false;
-  for (uint32_t i = 0; i < n; i++) {
-    const tenon_tensor_t *t = tensor_at(call, i);
-    operand_t *o = &d.operands[i];
-    o->data = t ? t->data : NULL;
-    o->loop_dtype = kernel->loop.words.dtypes[i];
+/* Operands of loops: those of the iterator, and whether their elements are passed where they lie.  A loop must not write
+ * where it reads. */
+static void set_operands(drive_t *d, const tn_kernel_t *kernel) {
+  const tenon_iterator_t *it = d->it;
+  int32_t last = it->ndim - 1;
+  for (uint32_t i = 0; i < it->count; i++) {
+    const tenon_tensor_t *t = it->tensors[i];
+    operand_t *o = &d->operands[i];
+    *o = (operand_t){.loop_dtype = kernel->loop.words.dtypes[i], .strides = it->strides[i]};
     o->loop_size = o->loop_dtype.bits * o->loop_dtype.lanes / 8;
-    o->size = o->loop_size;
-    o->is_output = i >= op->input_count, o->packs = o->is_scalar = false;
+    o->size = o->loop_size, o->is_output = i >= it->op->input_count;
     if (!t) continue;
-    o->dtype = t->dtype, o->size = t->dtype.bits * t->dtype.lanes / 8;
+    o->data = (char *)t->data + it->offsets[i], o->dtype = t->dtype, o->size = t->dtype.bits * t->dtype.lanes / 8;
     o->converts = !tn_dtype_same(o->dtype, o->loop_dtype);
-    o->packs = o->converts;
-    if (t->ndim == like->ndim && memcmp(t->shape, like->shape, (size_t)t->ndim * sizeof *t->shape) == 0 &&
-        ((!(t->keys & TN_KEY_STRIDED) && !(like->keys & TN_KEY_STRIDED)) ||
-         memcmp(t->strides, like->strides, (size_t)t->ndim * sizeof *t->shape) == 0)) {
-      for (uint32_t k = op->input_count; k < n && !o->packs && !o->is_output; k++)
-        if (call->outputs[k - op->input_count] && t->data == call->outputs[k - op->input_count]->data) o->packs = true;
-    } else if (!o->is_output && tenon_count(t) == 1) {
-      o->packs = o->is_scalar = true;
-    } else {
-      one_run = false;
+    o->is_scalar = !o->is_output && it->end > 1;
+    for (int32_t k = 0; k <= last; k++) o->is_scalar &= it->strides[i][k] == 0;
+    o->packs = o->converts || it->strides[i][last] != o->size;
+    for (uint32_t k = it->op->input_count; k < it->count && !o->packs && !o->is_output; k++)
+      if (it->tensors[k] && t->data == it->tensors[k]->data) o->packs = true;
+  }
+}
+
+static tenon_status_t drive(tenon_call_t *call, const tn_kernel_t *kernel) {
+  tenon_iterator_t it;
+  TN_TRY(tn_iterator_make(call, &it));
+  if (it.begin == it.end) return TENON_OK;
+  int32_t last = it.ndim - 1;
+  drive_t d = {call, kernel, &it, it.end, it.shape[last], tn_scratch(it.count * sizeof *d.operands)};
+  if (!d.operands) return tn_no_memory("a loop", it.count * sizeof *d.operands);
+  set_operands(&d, kernel);
+  if (it.ndim > 1 && d.inner >= 64) {
+    int64_t rows = d.total / d.inner, grain = GRAIN / d.inner;
+    return tn_parallel(rows, grain > 0 ? grain : 1, rows_part, &d);
+  }
+  bool any_packs = false;
+  for (uint32_t i = 0; i < it.count;
+       i++) { /* tiles that span several short rows; what is one run is passed as it lies */
+    operand_t *o = &d.operands[i];
+    int64_t need = o->size;
+    for (int32_t k = last; k >= 0 && o->data && !o->packs; k--) {
+      if (o->strides[k] != need) o->packs = true;
+      need *= it.shape[k];
     }
     any_packs |= o->packs;
   }
-  tenon_status_t status;
-  if (one_run && (!(like->keys & TN_KEY_STRIDED) || (by_memory && tn_is_packed(like)))) {
-    d.ndim = 1, d.shape[0] = d.inner = d.total;
-    for (uint32_t i = 0; i < n; i++) d.operands[i].strides[0] = d.operands[i].is_scalar ? 0 : d.operands[i].size;
-    if (d.total <= GRAIN || (!any_packs && d.total < 2 * GRAIN)) status = run_range(&d, 0, d.total);
-    else status = tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
-    return status;
-  }
-  for (uint32_t i = 0; i < n; i++) { /* strides over the result's axes, 0 where broadcast */
-    const tenon_tensor_t *t = tensor_at(call, i);
-    operand_t *o = &d.operands[i];
-    for (int32_t axis = 0; axis < like->ndim; axis++) {
-      int32_t at = t ? axis - like->ndim + t->ndim : -1;
-      o->strides[TENON_RANK_MAX + axis] =
-          at < 0 || (t->shape[at] == 1 && like->shape[axis] != 1) ? 0 : t->strides[at] * o->size;
-    }
-  }
-  merge(&d, like, by_memory);
-  int32_t last = d.ndim - 1;
-  for (uint32_t i = 0; i < n; i++) {
-    operand_t *o = &d.operands[i];
-    if (!o->data) continue;
-    if (o->strides[last] != o->size) o->packs = true;
-    for (uint32_t k = op->input_count; k < n && !o->packs && !o->is_output; k++)
-      if (call->outputs[k - op->input_count] && o->data == call->outputs[k - op->input_count]->data) o->packs = true;
-  }
-  if (d.inner >= 64) {
-    int64_t rows = d.total / d.inner, grain = GRAIN / d.inner;
-    status = tn_parallel(rows, grain > 0 ? grain : 1, rows_part, &d);
-  } else { /* short rows: tiles that span several of them; what is one run anyway is passed as it lies */
-    for (uint32_t i = 0; i < n; i++) {
-      operand_t *o = &d.operands[i];
-      int64_t need = o->size;
-      for (int32_t k = last; k >= 0 && o->data && !o->packs; k--) {
-        if (o->strides[k] != need) o->packs = true;
-        need *= d.shape[k];
-      }
-    }
-    status = tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
-  }
-  return status;
+  if (it.ndim == 1 && (d.total <= GRAIN || (!any_packs && d.total < 2 * GRAIN))) return run_range(&d, 0, d.total);
+  return tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
 }
 
 static inline bool is_dense_like(const tenon_tensor_t *t, const tenon_tensor_t *like, tenon_dtype_t dtype) {
@@ -397,7 +293,7 @@ static bool run_plain(tenon_call_t *call, const tn_kernel_t *kernel, const tenon
   uint32_t inputs = call->op->input_count, n = inputs + call->op->output_count;
   if (n > FEW || count >= 2 * GRAIN) return false;
   for (uint32_t i = 0; i < n; i++) {
-    const tenon_tensor_t *t = tensor_at(call, i);
+    const tenon_tensor_t *t = i < inputs ? call->inputs[i] : call->outputs[i - inputs];
     tenon_dtype_t dtype = kernel->loop.words.dtypes[i];
     strides[i] = dtype.bits * dtype.lanes / 8, data[i] = t ? t->data : NULL;
     if (t && (!is_dense_like(t, like, dtype) || !strides[i])) return false; /* 0: less than a byte */
@@ -414,7 +310,6 @@ static bool run_plain(tenon_call_t *call, const tn_kernel_t *kernel, const tenon
 
 tenon_status_t tn_loop_run(tenon_call_t *call) {
   const tenon_tensor_t *like = NULL;
-  tenon_tensor_t **inputs = NULL;
   const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
   for (uint32_t o = 0; o < call->op->output_count && !like; o++) like = call->outputs[o];
   int64_t count = like ? tenon_count(like) : 0;
@@ -424,11 +319,7 @@ tenon_status_t tn_loop_run(tenon_call_t *call) {
     return tn_op_missing(call->op, "cpu", call->inputs);
   if (run_plain(call, kernel, like, count, &status)) return status;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_tensor_t *const *given = call->inputs;
-  status = part_inputs(call, &inputs);
-  if (inputs) call->inputs = inputs;
-  if (status == TENON_OK) status = drive(call, kernel, like);
-  call->inputs = given;
+  status = drive(call, kernel);
   tn_scratch_reset(mark);
   return status;
 }

@@ -19,7 +19,7 @@ enum { TN_GATE_SEVERAL = TN_GATES - 1 };
 /* A trait of ours, beside those of tenon/op.h: it has written inputs, and its calls have the key of the layer that counts. */
 #define TN_WRITES TN_KEY(TN_BIT_VIEW)
 
-enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW };
+enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW, TN_KERNEL_STUB };
 
 typedef struct tn_loop_t {
   tenon_loop_fn function;
@@ -28,12 +28,14 @@ typedef struct tn_loop_t {
 } tn_loop_t;
 
 typedef struct tn_kernel_t {
-  tenon_run_fn run; /* the kernel itself, or the driver of its loops; NULL: fallthrough, fallback */
+  tenon_run_fn
+      run; /* the kernel itself, the driver of its loops, or the parent of its stub; NULL: fallthrough, fallback */
   void *context;
   uint8_t kind;
   tn_kernel_words_t words;
   const tn_backend_t *backend; /* that words.device names; NULL: of all */
   tn_loop_t loop;              /* LOOP, ROW */
+  tenon_stub_fn stub;          /* STUB */
   tenon_node_fn prepare;       /* NULL: none */
   tenon_free_fn release;
   const tn_library_t *library;
@@ -110,6 +112,7 @@ struct tenon_op_t {
   tn_schema_t schema;
   tn_types_t types;
   tn_patterns_t shapes, sharding;
+  tn_reduces_t reduces;
   tn_gradient_t gradient;
   tn_batching_t batching;
   const uint8_t *where; /* TN_INPUT_... of each input, NULL: none */

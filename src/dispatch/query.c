@@ -60,6 +60,7 @@ static const tn_kernel_t *first_kernel(const tn_slot_t *slot) {
 }
 
 static tenon_any_fn function_of(const tn_slot_t *slot, const tn_kernel_t *kernel) {
+  if (kernel && kernel->stub) return (tenon_any_fn)kernel->stub;
   if (kernel && kernel->loop.function) return (tenon_any_fn)kernel->loop.function;
   if (kernel) return (tenon_any_fn)kernel->run;
   return slot->rule == TN_RULE_FALLBACK ? (tenon_any_fn)slot->run : NULL;

@@ -75,15 +75,25 @@ tenon_status_t tenon_op_add(const tenon_item_t *items, void *context, tenon_free
   return add("operators", items, context, destroy, flags, out_registration);
 }
 
-tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
-                                tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration) {
+static tenon_status_t extend(uint32_t tag, const char *what, const char *op, const char *where, tenon_any_fn function,
+                             void *context, tenon_free_fn destroy, uint32_t flags,
+                             tenon_registration_t **out_registration) {
   TN_TRY(tenon_start());
   if (!op || !where || !out_registration)
-    return tn_fail(TENON_INVALID, "a kernel needs the name of its operator and of its backend");
-  const tenon_item_t items[] = {{TENON_TAG_EXTEND, 0, 0, op, NULL},
-                                {TENON_TAG_KERNEL, 0, 0, where, (tenon_any_fn)run},
-                                {TENON_TAG_END, 0, 0, NULL, NULL}};
-  return add("a kernel", items, context, destroy, flags, out_registration);
+    return tn_fail(TENON_INVALID, "%s needs the name of its operator and of its backend", what);
+  const tenon_item_t items[] = {
+      {TENON_TAG_EXTEND, 0, 0, op, NULL}, {tag, 0, 0, where, function}, {TENON_TAG_END, 0, 0, NULL, NULL}};
+  return add(what, items, context, destroy, flags, out_registration);
+}
+
+tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
+                                tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration) {
+  return extend(TENON_TAG_KERNEL, "a kernel", op, where, (tenon_any_fn)run, context, destroy, flags, out_registration);
+}
+
+tenon_status_t tenon_stub_add(const char *op, const char *where, tenon_stub_fn stub, void *context,
+                              tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration) {
+  return extend(TENON_TAG_STUB, "a stub", op, where, (tenon_any_fn)stub, context, destroy, flags, out_registration);
 }
 
 /* The place of a fallback: a backend's row, or that of a layer. */

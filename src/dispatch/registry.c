@@ -16,6 +16,7 @@
 #include "core/dtype.h"
 #include "dispatch/call.h"
 #include "dispatch/definition.h"
+#include "dispatch/iterator.h"
 #include "dispatch/table.h"
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
@@ -101,6 +102,21 @@ void tn_registry_suggest(const char *name, tn_text_t *text) {
   tn_mutex_unlock(&lock);
 }
 
+/* The names of some operators that have stubs, like that name if there are such. */
+static void name_stubs(const char *like, tn_text_t *text) {
+  enum { SOME = 4 };
+  const tenon_op_t *op, *nearest[SOME] = {NULL};
+  size_t position = 0;
+  while ((op = tn_map_next(&operators, &position, NULL)))
+    for (int i = 0; i < SOME && op && tn_op_has_stub(op); i++) {
+      const tenon_op_t *at = nearest[i];
+      size_t far = distance(like, op->name), other = at ? distance(like, at->name) : SIZE_MAX;
+      if (far < other || (far == other && strcmp(op->name, at->name) < 0)) nearest[i] = op, op = at;
+    }
+  for (int i = 0; i < SOME && nearest[i]; i++) tn_text_add(text, "%s, ", nearest[i]->name);
+  tn_text_add(text, "... (all by `tenon ops --stubs`)");
+}
+
 /* ---- adding ----------------------------------------------------------------------------------------------------- */
 
 static tenon_op_t *find_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
@@ -171,6 +187,7 @@ static void resolve(tn_dangling_t *waiting) {
   tn_definition_t d = {.library = library,
                        .offences = &offences,
                        .find = find_published,
+                       .name_stubs = name_stubs,
                        .override = waiting->override,
                        .code = TENON_OK};
   bool good = tn_define_extension(&d, waiting);
@@ -264,8 +281,12 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
     tn_arena_clear(&arena);
     return tn_fail(TENON_RANGE, "%d unloadable libraries are loaded already", TN_GATE_SEVERAL - 1);
   }
-  tn_definition_t d = {
-      .library = library, .offences = offences, .find = find_published, .override = flags & 15, .code = TENON_OK};
+  tn_definition_t d = {.library = library,
+                       .offences = offences,
+                       .find = find_published,
+                       .name_stubs = name_stubs,
+                       .override = flags & 15,
+                       .code = TENON_OK};
   tn_mutex_lock(&lock);
   bool good = tn_define(&d, descriptor, path);
   good = take_ops(&d) && are_free(&d) && good;

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/iterator.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
 
@@ -296,6 +297,21 @@ static void *native(const void *context, const char *name) {
   return NULL; /* the CPU has no native objects */
 }
 
-const tenon_host_t tn_host = {
-    sizeof(tenon_host_t), TENON_ABI, fail,     tn_dim,   tn_list, allocate, temporary, view, resize, assign,
-    set_string,           invoke,    evaluate, parallel, zone,    native,   adopt};
+const tenon_host_t tn_host = {sizeof(tenon_host_t),
+                              TENON_ABI,
+                              fail,
+                              tn_dim,
+                              tn_list,
+                              allocate,
+                              temporary,
+                              view,
+                              resize,
+                              assign,
+                              set_string,
+                              invoke,
+                              evaluate,
+                              parallel,
+                              zone,
+                              native,
+                              adopt,
+                              tn_iterator_split};

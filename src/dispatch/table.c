@@ -228,7 +228,8 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
   if (status == TENON_OK && by_type) slot.by_dtype = lists;
   if (status == TENON_OK && !by_type) {
     slot.only = lists[0][0];
-    bool direct = slot.only && !op->create && !op->infer && !is_device && !(slot.only->words.flags & TN_KERNEL_SERIAL);
+    bool direct = slot.only && !op->create && !op->infer && !is_device && slot.only->kind != TN_KERNEL_STUB &&
+                  !(slot.only->words.flags & TN_KERNEL_SERIAL);
     if (direct) slot.run = slot.only->run, slot.context = slot.only->context;
   }
   if (status == TENON_OK) status = make(op, &slot, out_slot);
