@@ -31,7 +31,9 @@ typedef struct tn_kept_t { /* free blocks of one size: of kind k 64 * (k + 1) by
 } tn_kept_t;
 
 typedef struct tn_thread_t {
+  uintptr_t stack_limit; /* below it its stack is nearly full: calls are refused; 0: not known */
   tn_thread_calls_t calls;
+  uintptr_t stack_low;                /* where it ends */
   int32_t depth;                      /* of calls that are traced */
   int32_t nesting;                    /* of calls, layers and modes in one another: bounded, dispatch/call.h */
   uint32_t gates[TN_GATES];           /* calls that are in code of each unloadable library: dispatch/call.c */

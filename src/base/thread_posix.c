@@ -38,6 +38,27 @@ static void drop(void *pointer) {
   free(block);
 }
 
+/* A sixteenth of the stack, and not more than 256 KiB, is for kernels that are called last.  Of a stack without bound 64 MiB
+ * are for calls. */
+static void find_stack(tn_thread_t *block) {
+#if defined(__linux__)
+  enum { RESERVE_MOST = 256 << 10, CALLS_MOST = 64 << 20 };
+  pthread_attr_t attributes;
+  void *low;
+  size_t size;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+  if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
+    uintptr_t here = (uintptr_t)&attributes;
+    size_t reserve = size / 16 < RESERVE_MOST ? size / 16 : RESERVE_MOST;
+    block->stack_low = (uintptr_t)low, block->stack_limit = (uintptr_t)low + reserve;
+    if (here > CALLS_MOST && block->stack_limit < here - CALLS_MOST) block->stack_limit = here - CALLS_MOST;
+  }
+  pthread_attr_destroy(&attributes);
+#else
+  (void)block;
+#endif
+}
+
 static void make_key(void) { have_key = pthread_key_create(&at_end, drop) == 0; }
 
 tn_thread_t *tn_thread_make(void) {
@@ -45,6 +66,7 @@ tn_thread_t *tn_thread_make(void) {
   tn_thread_t *block = calloc(1, sizeof *block);      /* not tn_allocate: reporting a failure must not fail */
   if (!block) return tn_thread_block = &shared_block; /* of several threads: it keeps no blocks of memory */
   block->most_kept = TN_KEPT_MOST;
+  find_stack(block);
   pthread_mutex_lock(&blocks_lock);
   block->next = blocks, blocks = block;
   pthread_mutex_unlock(&blocks_lock);

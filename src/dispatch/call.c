@@ -64,10 +64,25 @@ tenon_status_t tn_slot_run(tenon_call_t *call) {
   return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
+/* A frame below the limit is refused, unless it is not on the thread's own stack at all (a coroutine's, the heap). */
+static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *thread, tn_frame_t *frame) {
+  frame->temporaries = NULL;
+  return (uintptr_t)frame >= thread->stack_low;
+}
+
+static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t *op) {
+  return tn_fail(
+      TENON_RANGE,
+      "%s: calls are nested until the thread's stack is nearly full: a kernel, a layer or a composite calls the "
+      "operator that it was called for, instead of passing the call on (tenon_call_next)",
+      op->name);
+}
+
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
+  if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame)) return too_deep(op);
   uint64_t keys = TN_KEY_CPU | thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;

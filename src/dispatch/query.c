@@ -42,13 +42,23 @@ tenon_status_t tn_key_parse(const char *key, tn_named_key_t *out_key) {
   return TENON_OK;
 }
 
+const char *tn_at_name(uint8_t at) {
+  static const char *const names[] = {"",     "composite_explicit", "composite", "autograd", "autocast",
+                                      "view", "functional"};
+  return at < sizeof names / sizeof *names ? names[at] : "";
+}
+
+static const tn_slot_t *slot_of(const tenon_op_t *op, const tn_backend_t *backend) {
+  return backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend) : tn_table_slot(op, TN_KEY(backend->bit));
+}
+
 tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
   tn_named_key_t place;
   TN_TRY(tn_key_parse(key, &place));
   if (place.bit < 0)
     return tn_fail(TENON_NOT_FOUND, "'%s' stands for other keys and has no slot of its own: ask for one of them", key);
   if (place.backend && place.bit == TN_BIT_AUTOGRAD) *out_slot = tn_table_autograd(op, place.backend);
-  else if (place.backend && place.bit == TN_BIT_OTHERS) *out_slot = tn_table_others(op, place.backend);
+  else if (place.backend) *out_slot = slot_of(op, place.backend);
   else *out_slot = tn_table_slot(op, TN_KEY(place.bit));
   return TENON_OK;
 }
@@ -132,15 +142,22 @@ static void add_slot(const char *key, const tn_slot_t *slot, tn_sources_t *sourc
 void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text) {
   static const int layers[] = {TN_BIT_DETAIL, TN_BIT_STRIDED, TN_BIT_VIEW, TN_BIT_AUTOCAST, TN_BIT_FUNCTIONAL};
   const tn_backend_t *backend;
-  const tn_slot_t *slot;
+  const tn_slot_t *slot, *gradients = tn_table_autograd(op, NULL);
+  bool is_brief = !sources, has_missing = false;
   char key[300];
-  for (int32_t i = 0; (backend = tn_backend_at(i)); i++)
-    if (tn_table_find(op, backend->name, &slot) == TENON_OK) add_slot(backend->name, slot, sources, text);
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
-    snprintf(key, sizeof key, "autograd %.255s", backend->name);
-    slot = tn_table_autograd(op, backend);
-    if (slot->rule != TN_RULE_FALLTHROUGH) add_slot(key, slot, sources, text);
+    slot = slot_of(op, backend);
+    if (is_brief && slot->rule == TN_RULE_MISSING) has_missing = true;
+    else add_slot(backend->name, slot, sources, text);
   }
+  if (has_missing) tn_text_add(text, "%-20s missing\n", "other backends");
+  for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
+    slot = tn_table_autograd(op, backend);
+    if (slot->rule == TN_RULE_FALLTHROUGH || (is_brief && slot == gradients)) continue;
+    snprintf(key, sizeof key, "autograd %.255s", backend->name);
+    add_slot(key, slot, sources, text);
+  }
+  if (is_brief && gradients->rule != TN_RULE_FALLTHROUGH) add_slot("autograd of others", gradients, NULL, text);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     slot = tn_table_slot(op, TN_KEY(layers[i]));
     if (slot->rule != TN_RULE_FALLTHROUGH && slot->run != tn_layer_autocast)

@@ -45,9 +45,10 @@ typedef struct tn_named_key_t {
 enum { TN_AT_NOWHERE = 255 }; /* of keys that no kernel is registered for */
 tenon_status_t tn_key_parse(const char *name, tn_named_key_t *out_key);
 tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot);
+const char *tn_at_name(uint8_t at); /* of TN_AT_...: "autograd", "composite", ...; "" of backends */
 bool tn_kernel_is_under(const tn_kernel_t *kernel, const tn_named_key_t *key);
-/* Lines for people: of each backend, and of each layer that does something; sources NULL: without source lines.  Under the
- * registry's mutex. */
+/* Lines for people: of each backend, and of each layer that does something.  sources NULL: without source lines, and with one
+ * line for all backends that have the same or nothing.  Under the registry's mutex. */
 void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text);
 
 /* kernel.c: candidates for one dtype, best first, ended by NULL; each loop signature once, at its best instruction set.  In
