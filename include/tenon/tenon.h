@@ -305,8 +305,8 @@ TENON_API tenon_status_t tenon_kernel_add(const char *op, const char *where, ten
  * parent kernel is registered, which calls it with an iterator. */
 TENON_API tenon_status_t tenon_stub_add(const char *op, const char *where, tenon_stub_fn stub, void *context,
                                         tenon_free_fn destroy, uint32_t flags, tenon_registration_t **out_registration);
-/* What runs where an operator has nothing for a backend, or for one of the layers view, autograd, autocast, functional.
- * There is one at a time. */
+/* What runs where an operator has nothing for a backend, for one of the layers view, autograd, autocast, functional, or for
+ * the gradients of one backend ("autograd npu").  There is one at a time. */
 TENON_API tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,
                                             uint32_t flags, tenon_registration_t **out_registration);
 /* The fallback to the CPU, for tenon_fallback_add or, of one operator, tenon_kernel_add: copies the arguments, runs there,
@@ -460,6 +460,10 @@ typedef struct tenon_hook_t tenon_hook_t;
 /* The hook lives with the tensor's history; out_hook NULL: it is never taken off.  destroy(context): when it is gone. */
 TENON_API tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function, void *context,
                                            tenon_free_fn destroy, tenon_hook_t **out_hook);
+/* The same for a leaf, after its gradient has been added to what was there: `grad` is the sum, and *out_grad takes its
+ * place.  The hook may call tenon_tensor_grad_set: an update of the weight may happen here. */
+TENON_API tenon_status_t tenon_tensor_hook_sum(tenon_tensor_t *tensor, tenon_hook_fn function, void *context,
+                                               tenon_free_fn destroy, tenon_hook_t **out_hook);
 TENON_API void tenon_hook_remove(tenon_hook_t *hook); /* takes it off, and ends the handle */
 
 /* flags of going back */
@@ -491,6 +495,11 @@ enum { TENON_GRAD_MISSING_ERROR = 1, TENON_GRAD_MISSING_WARN = 2, TENON_GRAD_MIS
 /* For this thread (policy 0: as the process), or for the process. */
 TENON_API tenon_status_t tenon_grad_missing_set(int32_t policy, int32_t is_process);
 TENON_API int32_t tenon_grad_missing_get(void);
+/* The same where others are not asked: for tenon_fallback_add("autograd", ...), of one backend ("autograd npu"), or of one
+ * operator, tenon_kernel_add(op, "autograd", ...). */
+TENON_API tenon_status_t tenon_grad_missing_error(tenon_call_t *call);
+TENON_API tenon_status_t tenon_grad_missing_warn(tenon_call_t *call);
+TENON_API tenon_status_t tenon_grad_missing_pass(tenon_call_t *call);
 
 /* Functions of a program with a backward of their own. */
 typedef struct tenon_function_call_t {

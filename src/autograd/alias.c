@@ -303,9 +303,7 @@ static tenon_status_t strided(const char *name, tenon_tensor_t *x, int32_t ndim,
   tenon_value_t attrs[2] = {{TENON_KIND_INTS, (uint32_t)stride_count, {.ints = strides}},
                             {TENON_KIND_INT, 0, {.i = offset}}};
   tenon_tensor_t *extents;
-  int64_t count = ndim;
-  TN_TRY(tenon_tensor_create(tenon_dtype(TENON_I64), 1, &count, &extents));
-  if (ndim) memcpy(extents->data, shape, (size_t)ndim * sizeof *shape);
+  TN_TRY(tn_extents(ndim, shape, &extents));
   tenon_status_t status = tn_core_call(name, attrs, x, extents, out);
   tenon_tensor_release(extents);
   return status;

@@ -172,9 +172,7 @@ static bool broadcasts_to(const tn_history_t *h, const tenon_tensor_t *t) { /* d
 
 static tenon_status_t sum_to(const tn_history_t *h, tenon_tensor_t **grad) {
   tenon_tensor_t *shape, *out;
-  int64_t count = h->ndim;
-  TN_TRY(tenon_tensor_create(tenon_dtype(TENON_I64), 1, &count, &shape));
-  if (h->ndim) memcpy(shape->data, h->shape, (size_t)h->ndim * sizeof *h->shape);
+  TN_TRY(tn_extents(h->ndim, h->shape, &shape));
   tenon_status_t status = tn_core_call("core::sum_to", NULL, *grad, shape, &out);
   tenon_tensor_release(shape);
   if (status != TENON_OK) return status;
@@ -199,12 +197,12 @@ static tenon_status_t fit(const tn_node_t *node, const tn_history_t *to, tenon_t
                  tn_shape_print(t->ndim, t->shape, found, sizeof found));
 }
 
-static tenon_status_t run_hooks(tn_history_t *result, tenon_tensor_t **grad) {
+static tenon_status_t run_hooks(tn_history_t *result, bool is_after, tenon_tensor_t **grad) {
   for (tenon_hook_t *h = __atomic_load_n(&result->hooks, __ATOMIC_ACQUIRE); h; h = h->next) {
     tenon_tensor_t *fresh = NULL;
     tenon_status_t (*function)(void *, tenon_tensor_t *, tenon_tensor_t **) =
         __atomic_load_n(&h->function, __ATOMIC_ACQUIRE);
-    if (!function) continue;
+    if (!function || h->is_after != is_after) continue;
     tenon_status_t status = function(h->context, *grad, &fresh);
     if (status == TENON_OK && fresh && (!same_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
       status = tn_fail(TENON_INVALID, "a hook on a result of %s gave a gradient of another shape or dtype",
@@ -218,6 +216,25 @@ static tenon_status_t run_hooks(tn_history_t *result, tenon_tensor_t **grad) {
     *grad = fresh;
   }
   return TENON_OK;
+}
+
+/* Hooks that see the sum: one of them may have put another one in its place, or none. */
+static tenon_status_t run_hooks_after(tn_history_t *leaf) {
+  bool any = false;
+  for (const tenon_hook_t *h = __atomic_load_n(&leaf->hooks, __ATOMIC_ACQUIRE); h; h = h->next) any |= h->is_after;
+  if (!any) return TENON_OK;
+  tn_mutex_lock(&lock);
+  tenon_tensor_t *before = leaf->grad, *grad = before;
+  tenon_tensor_retain(grad);
+  tn_mutex_unlock(&lock);
+  tenon_status_t status = grad ? run_hooks(leaf, true, &grad) : TENON_OK;
+  if (status == TENON_OK && grad != before) {
+    tn_mutex_lock(&lock);
+    before = leaf->grad, leaf->grad = grad, grad = before;
+    tn_mutex_unlock(&lock);
+  }
+  tenon_tensor_release(grad);
+  return status;
 }
 
 static tenon_status_t differentiate(task_t *t, const entry_t *entry, const bool *needs, tenon_tensor_t **grads) {
@@ -269,9 +286,10 @@ static tenon_status_t run_node(task_t *t, entry_t *entry) {
   for (uint32_t r = 0; r < node->result_count && status == TENON_OK; r++) {
     tn_history_t *result = &node->results[r];
     if (!entry->grads[r]) continue;
-    status = run_hooks(result, &entry->grads[r]);
+    status = run_hooks(result, false, &entry->grads[r]);
     bool keeps = t->accumulates && (node->kind == TN_NODE_LEAF || result->retains);
     if (status == TENON_OK && keeps) status = tn_history_accumulate(result, entry->grads[r], t->creates);
+    if (status == TENON_OK && keeps && node->kind == TN_NODE_LEAF) status = run_hooks_after(result);
     for (int32_t i = 0; i < t->target_count && status == TENON_OK; i++)
       if (t->targets[i] == result) tenon_tensor_retain(t->captured[i] = entry->grads[r]);
   }
@@ -294,7 +312,7 @@ static tenon_status_t begin(task_t *t, tenon_tensor_t *output, tenon_tensor_t *g
     if (tenon_count(output) != 1)
       return tn_fail(TENON_INVALID, "output %d has shape %s: without a gradient for it, it must be one number",
                      (int)index, tn_shape_print(output->ndim, output->shape, found, sizeof found));
-    TN_TRY(tn_filled(output->dtype, output->ndim, output->shape, 1, &grad));
+    TN_TRY(tn_filled(output->device, output->dtype, output->ndim, output->shape, 1, &grad));
   } else {
     if (!same_shape(grad, history) || !tn_dtype_same(grad->dtype, history->dtype))
       return tn_fail(TENON_INVALID, "the gradient of output %d is %s %s, expected %s %s", (int)index,

@@ -74,6 +74,7 @@ static void free_node(tn_node_t *node) {
   }
   if (node->owns_attrs) tn_values_release(node->attrs, node->attr_count);
   tn_function_free(node->function);
+  tenon_bound_release(node->bound);
   if (node->uses_library) tn_registry_unuse(node->op->library);
   tn_arena_clear(&node->arena);
   tn_block_put(node, node->size);

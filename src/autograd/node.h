@@ -67,6 +67,7 @@ struct tn_node_t {
   uint8_t owns_attrs;
   const tenon_op_t *op; /* NULL: leaf, function */
   void *state;
+  struct tenon_bound_t *bound; /* that owns the state, if @state is read; NULL: the operator does */
   const tenon_value_t *attrs;
   uint32_t attr_count, edge_count, result_count, saved_count;
   tn_edge_t *edges;       /* of each input; of lists, each item */
@@ -125,6 +126,7 @@ struct tenon_hook_t {
   tenon_status_t (*function)(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad); /* NULL: it is off */
   void *context;
   tenon_free_fn destroy;
+  bool is_after; /* sees the sum at a leaf */
   struct tenon_hook_t *next;
 };
 void tn_hook_release(tenon_hook_t *hook);

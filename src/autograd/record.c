@@ -197,7 +197,7 @@ static tenon_status_t begin_writes(const tenon_call_t *call, uint64_t *out_begun
 
 /* Each has the history that the call gave it. */
 static void finish_writes(const tenon_call_t *call, uint64_t begun, bool is_written) {
-  for (uint32_t o = 0; begun >> o; o++) {
+  for (uint32_t o = 0; o < call->op->output_count && begun >> o; o++) {
     if (!(begun >> o & 1)) continue;
     if (is_written) tn_alias_finish_write(call->outputs[o], tn_history_of(call->outputs[o]));
     else tn_alias_cancel_write(call->outputs[o]);
@@ -270,7 +270,8 @@ static void add_edges(tn_node_t *node, const plan_t *p, const tenon_call_t *call
 }
 
 static void save_shape(tn_saved_t *saved, const tenon_tensor_t *t, int64_t **extents) {
-  saved->is_shape = 1, saved->ndim = t->ndim, saved->dtype = t->dtype, saved->shape = *extents;
+  saved->is_shape = 1, saved->ndim = t->ndim, saved->dtype = t->dtype, saved->device = t->device;
+  saved->shape = *extents;
   if (t->ndim) memcpy(*extents, t->shape, (size_t)t->ndim * sizeof **extents);
   *extents += t->ndim;
 }
@@ -345,11 +346,13 @@ static tenon_status_t run_below(tenon_call_t *call) {
 static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node, int64_t **out_extents) {
   const tenon_op_t *op = p->op;
   plan_shape(p, call);
+  if (op->gradient.reads_state && op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   TN_TRY(tn_node_create(p->kind, &p->shape, out_node, out_extents));
   tn_node_t *node = *out_node;
   node->op = op, node->state = call->state, node->attr_count = p->shape.attr_count;
   if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED))
     tn_registry_use(op->library), node->uses_library = 1;
+  if (op->gradient.reads_state) node->bound = tn_bound_retain(call->state);
   TN_TRY(copy_attrs(node, call));
   add_edges(node, p, call);
   return save_inputs(node, p, call, out_extents);
@@ -413,18 +416,18 @@ static tenon_status_t pass(tenon_call_t *call) {
     }
   tenon_status_t status = written ? begin_writes(call, &begun) : TENON_OK;
   if (status == TENON_OK) status = tenon_call_next(call);
-  for (uint32_t o = 0; written >> o && status == TENON_OK; o++)
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (written >> o & 1) tn_history_set(call->outputs[o], NULL);
   finish_writes(call, begun, status == TENON_OK);
   return status;
 }
 
-static int kind_of_missing(void) {
-  int32_t policy = tenon_grad_missing_get();
+static int kind_of_missing(int32_t policy) {
   return policy == TENON_GRAD_MISSING_ERROR ? TN_NODE_ERROR : policy == TENON_GRAD_MISSING_WARN ? TN_NODE_WARN : -1;
 }
 
-tenon_status_t tn_record(tenon_call_t *call) {
+/* `policy`: what it means that there is no gradient. */
+static tenon_status_t record_call(tenon_call_t *call, int32_t policy) {
   plan_t p = {.op = call->op, .kind = TN_NODE_RULES};
   uint64_t written = 0;
   for (uint32_t i = 0; i < p.op->input_count; i++) {
@@ -433,7 +436,7 @@ tenon_status_t tn_record(tenon_call_t *call) {
     if (p.op->schema.inputs[i].is_written && call->inputs[i]) written |= (uint64_t)1 << i;
   }
   if (p.needed && p.op->gradient.text) plan_rules(&p);
-  else if (p.needed) p.kind = kind_of_missing();
+  else if (p.needed) p.kind = kind_of_missing(policy ? policy : tenon_grad_missing_get());
   for (uint32_t o = 0; o < p.op->output_count; o++) /* a written input whose result is not among the results */
     for (uint32_t i = 0; i < p.op->input_count; i++)
       if (p.op->schema.outputs[o].is_written && p.op->schema.outputs[o].mark == p.op->schema.inputs[i].mark)
@@ -451,6 +454,11 @@ tenon_status_t tn_record(tenon_call_t *call) {
   TN_TRY(check_call(call));
   return record(call, &p);
 }
+
+tenon_status_t tn_record(tenon_call_t *call) { return record_call(call, 0); }
+tenon_status_t tenon_grad_missing_error(tenon_call_t *call) { return record_call(call, TENON_GRAD_MISSING_ERROR); }
+tenon_status_t tenon_grad_missing_warn(tenon_call_t *call) { return record_call(call, TENON_GRAD_MISSING_WARN); }
+tenon_status_t tenon_grad_missing_pass(tenon_call_t *call) { return record_call(call, TENON_GRAD_MISSING_PASS); }
 
 static void release_history(tn_history_t *history) { tn_node_release(history->node); }
 

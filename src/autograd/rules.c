@@ -12,6 +12,7 @@
 #include "core/convert.h"
 #include "core/value.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/registry.h"
 
 typedef struct made_t { /* tensors that a rule made on the way */
@@ -48,8 +49,23 @@ static void put_float(double value, tenon_dtype_t dtype, void *to) {
   else tn_convert(&f, tenon_dtype(TENON_F32), to, dtype, 1);
 }
 
-tenon_status_t tn_filled(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
-                         tenon_tensor_t **out_tensor) {
+tenon_status_t tn_extents(int32_t count, const int64_t *numbers, tenon_tensor_t **out_tensor) {
+  int64_t extent = count;
+  TN_TRY(tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, out_tensor));
+  if (count) memcpy((*out_tensor)->data, numbers, (size_t)count * sizeof *numbers);
+  return TENON_OK;
+}
+
+tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_tensor_t *first, tenon_tensor_t *second,
+                            tenon_tensor_t **out_tensor) {
+  const tenon_op_t *op = tn_registry_find(name);
+  if (!op) return tn_fail(TENON_NOT_FOUND, "%s: the runtime has shut down", name);
+  *out_tensor = NULL;
+  return tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+}
+
+static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
+                                  tenon_tensor_t **out_tensor) {
   tenon_tensor_t *t;
   char one[16] = {0}; /* in that dtype; a complex one begins with its real part */
   TN_TRY(tenon_tensor_create(dtype, ndim, shape, &t));
@@ -66,12 +82,17 @@ tenon_status_t tn_filled(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape
   return TENON_OK;
 }
 
-tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_tensor_t *first, tenon_tensor_t *second,
-                            tenon_tensor_t **out_tensor) {
-  const tenon_op_t *op = tn_registry_find(name);
-  if (!op) return tn_fail(TENON_NOT_FOUND, "%s: the runtime has shut down", name);
-  *out_tensor = NULL;
-  return tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+tenon_status_t tn_filled(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
+                         tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *here = NULL, *there = NULL, *extents = NULL;
+  if (device.type == 1) return fill_on_cpu(dtype, ndim, shape, value, out_tensor);
+  if (device.type == 0) return tn_place_create(device, dtype, ndim, shape, out_tensor); /* meta */
+  TN_TRY(fill_on_cpu(dtype, 0, NULL, value, &here));
+  tenon_status_t status = tenon_tensor_copy_to(here, device, &there);
+  if (status == TENON_OK) status = tn_extents(ndim, shape, &extents);
+  if (status == TENON_OK) status = tn_core_call("core::expand", NULL, there, extents, out_tensor);
+  tenon_tensor_release(here), tenon_tensor_release(there), tenon_tensor_release(extents);
+  return status;
 }
 
 /* Numbers with a point have the dtype of the gradients that came. */
@@ -79,6 +100,13 @@ static tenon_dtype_t float_of(const rule_t *r) {
   for (uint32_t i = 0; i < r->node->result_count; i++)
     if (r->grads[i]) return r->grads[i]->dtype;
   return tenon_dtype(TENON_F64);
+}
+
+/* Where the node ran: where its gradients came. */
+static tenon_device_t device_of(const rule_t *r) {
+  for (uint32_t i = 0; i < r->node->result_count; i++)
+    if (r->grads[i]) return r->grads[i]->device;
+  return (tenon_device_t){1, 0};
 }
 
 /* A tensor from a number or a list of numbers, for an input that is given by a literal or an attribute. */
@@ -127,8 +155,8 @@ static tenon_status_t grad_at(rule_t *r, uint32_t at, tenon_tensor_t **out_tenso
   if (!is_plain && !(r->node->op->traits & TENON_POINTWISE))
     return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads that of a result that was not wanted",
                    r->node->op->name);
-  TN_TRY(is_plain ? tn_filled(result->dtype, result->ndim, result->shape, 0, out_tensor)
-                  : tn_filled(float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
+  TN_TRY(is_plain ? tn_filled(device_of(r), result->dtype, result->ndim, result->shape, 0, out_tensor)
+                  : tn_filled(device_of(r), float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
   return keep(r, *out_tensor);
 }
 
@@ -145,17 +173,29 @@ static tenon_status_t grad_of(rule_t *r, uint32_t output, bool is_optional, teno
   return keep(r, *out_tensor);
 }
 
-static tenon_status_t saved_of(rule_t *r, const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
+/* A tensor of which only shape and dtype are looked at: on the host without memory.  Beside tensors of a device it is one of
+ * that device, of any elements; of which only the dtype is looked at, a single one. */
+static tenon_status_t shape_of(rule_t *r, const tenon_op_t *reader, const tn_saved_t *saved,
+                               tenon_tensor_t **out_tensor) {
+  static const char *const of_host[] = {"core::shape", "core::size", "core::size_ratio"};
+  bool is_here = saved->device.type == 1;
+  for (size_t i = 0; i < sizeof of_host / sizeof *of_host; i++) is_here |= strcmp(reader->name, of_host[i]) == 0;
+  bool is_dtype = strcmp(reader->name, "core::cast_like") == 0;
+  if (is_here)
+    TN_TRY(tenon_tensor_borrow((void *)(uintptr_t)saved, saved->dtype, saved->ndim, saved->shape, NULL, NULL, NULL,
+                               out_tensor));
+  else TN_TRY(tn_place_create(saved->device, saved->dtype, is_dtype ? 0 : saved->ndim, saved->shape, out_tensor));
+  return keep(r, *out_tensor);
+}
+
+static tenon_status_t saved_of(rule_t *r, const tenon_op_t *reader, const tn_gradient_value_t *value,
+                               tenon_tensor_t **out_tensor) {
   const tenon_op_t *op = r->node->op;
   bool is_result = value->kind == TN_GRADIENT_OUTPUT;
   const tn_saved_t *saved = &r->node->saved[(is_result ? op->input_count : 0) + (uint32_t)value->index];
   char name[300];
   *out_tensor = NULL;
-  if (saved->is_shape) { /* no memory: whoever gets it looks at shape and dtype only */
-    TN_TRY(tenon_tensor_borrow((void *)(uintptr_t)saved, saved->dtype, saved->ndim, saved->shape, NULL, NULL, NULL,
-                               out_tensor));
-    return keep(r, *out_tensor);
-  }
+  if (saved->is_shape) return shape_of(r, reader, saved, out_tensor);
   if (!tn_saved_is_set(saved)) return TENON_OK; /* optional, and was absent */
   snprintf(name, sizeof name, "%s %s", is_result ? "result" : "input",
            is_result ? op->schema.outputs[value->index].name : op->schema.inputs[value->index].name);
@@ -167,8 +207,8 @@ static tenon_status_t saved_of(rule_t *r, const tn_gradient_value_t *value, teno
 
 static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted, tenon_tensor_t **out);
 
-static tenon_status_t bind_input(rule_t *r, const tn_argument_t *input, const tn_gradient_value_t *value,
-                                 tenon_tensor_t **out_tensor) {
+static tenon_status_t bind_input(rule_t *r, const tenon_op_t *op, const tn_argument_t *input,
+                                 const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
   tenon_tensor_t *results[RESULTS_MAX] = {NULL};
   switch (value->kind) {
   case TN_GRADIENT_CALL:
@@ -176,11 +216,11 @@ static tenon_status_t bind_input(rule_t *r, const tn_argument_t *input, const tn
     *out_tensor = results[0];
     return keep(r, results[0]);
   case TN_GRADIENT_INPUT:
-  case TN_GRADIENT_OUTPUT: return saved_of(r, value, out_tensor);
+  case TN_GRADIENT_OUTPUT: return saved_of(r, op, value, out_tensor);
   case TN_GRADIENT_GRAD: return grad_of(r, (uint32_t)value->index, input->is_optional, out_tensor);
   case TN_GRADIENT_ATTR: return tensor_of(r, &r->node->attrs[value->index], out_tensor);
   case TN_GRADIENT_LITERAL: return tensor_of(r, &value->literal, out_tensor);
-  default: return tn_fail(TENON_UNIMPLEMENTED, "@state is given for input %s", input->name);
+  default: return tn_fail(TENON_INVALID, "@state is given for input %s: it takes no argument's place", input->name);
   }
 }
 
@@ -202,6 +242,17 @@ static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argume
   return tn_value_convert(&op->schema, attr, &given, &r->arena, out_value);
 }
 
+/* An operator gets the state of the call that it is the gradient of, in place of one of its own. */
+static tenon_status_t check_state(const tn_node_t *node, const tenon_op_t *op) {
+  if (op->library != node->op->library)
+    return tn_fail(TENON_INVALID, "the gradient of %s gives its @state to %s, which is of another library",
+                   node->op->name, op->name);
+  if (!node->state)
+    return tn_fail(TENON_INVALID, "the gradient of %s reads @state, but its call had none: it has no create function",
+                   node->op->name);
+  return TENON_OK;
+}
+
 static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted, tenon_tensor_t **out) {
   const tenon_op_t *op = tn_registry_find(call->name);
   if (!op)
@@ -212,18 +263,23 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
   if (!attrs || !inputs) return tn_no_memory("a gradient", op->schema.attr_count * sizeof *attrs);
   if (op->schema.attr_count) memcpy(attrs, op->defaults, op->schema.attr_count * sizeof *attrs);
   memset(inputs, 0, op->input_count * sizeof *inputs);
+  void *state = NULL;
+  uint32_t place = 0;
   for (uint32_t i = 0; i < call->argument_count; i++) {
     const tn_gradient_value_t *value = &call->arguments[i];
-    const tn_argument_t *target = i < op->schema.argument_count && !value->keyword ? op->schema.arguments[i] : NULL;
+    if (value->kind == TN_GRADIENT_STATE) {
+      TN_TRY(check_state(r->node, op));
+      state = r->node->state;
+      continue;
+    }
+    const tn_argument_t *target =
+        place < op->schema.argument_count && !value->keyword ? op->schema.arguments[place++] : NULL;
     for (uint32_t k = 0; value->keyword && k < op->schema.argument_count; k++)
       if (strcmp(op->schema.arguments[k]->name, value->keyword) == 0) target = op->schema.arguments[k];
-    if (value->kind == TN_GRADIENT_STATE)
-      return tn_fail(TENON_UNIMPLEMENTED, "the gradient of %s reads @state, which calls without a graph do not keep",
-                     r->node->op->name);
     if (!target)
       return tn_fail(TENON_INVALID, "the gradient of %s gives %s more values than it takes, or one named '%s': %s",
                      r->node->op->name, op->name, value->keyword ? value->keyword : "", op->schema.text);
-    if (target->is_tensor) TN_TRY(bind_input(r, target, value, &inputs[target->index]));
+    if (target->is_tensor) TN_TRY(bind_input(r, op, target, value, &inputs[target->index]));
     else TN_TRY(bind_attr(r, op, target, value, &attrs[target->index]));
   }
   TN_TRY(tn_values_check(&op->schema, attrs));
@@ -231,7 +287,7 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
     if (!inputs[i] && !op->schema.inputs[i].is_optional)
       return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name, op->name,
                      op->schema.inputs[i].name);
-  return tn_call(op, attrs, inputs, out, wanted, NULL);
+  return state ? tn_call_with(op, attrs, state, inputs, out, wanted) : tn_call(op, attrs, inputs, out, wanted, NULL);
 }
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */

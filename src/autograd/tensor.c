@@ -91,17 +91,32 @@ uint64_t tenon_tensor_version(const tenon_tensor_t *tensor) { return tn_tensor_v
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------- */
 
-tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function, void *context, tenon_free_fn destroy,
-                                 tenon_hook_t **out_hook) {
-  tn_history_t *history = tn_history_of(tensor);
-  if (!history) return tn_fail(TENON_INVALID, "a hook is added to a tensor that requires no gradient");
+static tenon_status_t add_hook(tn_history_t *history, const tenon_hook_t *wanted, tenon_hook_t **out_hook) {
   tenon_hook_t *hook = tn_allocate(sizeof *hook), **end = &history->hooks;
   if (!hook) return tn_no_memory("a hook", sizeof *hook);
-  *hook = (tenon_hook_t){out_hook ? 2 : 1, function, context, destroy, NULL};
+  *hook = *wanted;
+  hook->references = out_hook ? 2 : 1;
   while (*end) end = &(*end)->next;
   __atomic_store_n(end, hook, __ATOMIC_RELEASE);
   if (out_hook) *out_hook = hook;
   return TENON_OK;
+}
+
+tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function, void *context, tenon_free_fn destroy,
+                                 tenon_hook_t **out_hook) {
+  tn_history_t *history = tn_history_of(tensor);
+  if (!history) return tn_fail(TENON_INVALID, "a hook is added to a tensor that requires no gradient");
+  return add_hook(history, &(tenon_hook_t){.function = function, .context = context, .destroy = destroy}, out_hook);
+}
+
+tenon_status_t tenon_tensor_hook_sum(tenon_tensor_t *tensor, tenon_hook_fn function, void *context,
+                                     tenon_free_fn destroy, tenon_hook_t **out_hook) {
+  tn_history_t *history = tn_history_of(tensor);
+  if (!history || history->node->kind != TN_NODE_LEAF)
+    return tn_fail(TENON_INVALID,
+                   "a hook on the sum of gradients is added to a tensor that is no leaf that requires one");
+  tenon_hook_t hook = {.function = function, .context = context, .destroy = destroy, .is_after = true};
+  return add_hook(history, &hook, out_hook);
 }
 
 void tn_hook_release(tenon_hook_t *hook) {

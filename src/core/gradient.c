@@ -200,6 +200,7 @@ static void collect_uses(const tn_gradient_value_t *call, tn_gradient_rule_t *ru
     uint64_t bit = value->index >= 0 ? (uint64_t)1 << value->index : 0;
     if (value->kind == TN_GRADIENT_CALL) collect_uses(value, rule);
     if (value->kind == TN_GRADIENT_GRAD) rule->grads_used |= bit;
+    if (value->kind == TN_GRADIENT_STATE) rule->reads_state = true;
     if (value->kind == TN_GRADIENT_INPUT) *(shaped ? &rule->inputs_shaped : &rule->inputs_used) |= bit;
     if (value->kind == TN_GRADIENT_OUTPUT) *(shaped ? &rule->outputs_shaped : &rule->outputs_used) |= bit;
   }
@@ -268,7 +269,8 @@ tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, co
   while (tn_lexer_take(&p.lexer, ';'));
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
   TN_TRY(check_named(&p, named));
-  *out_gradient = (tn_gradient_t){copy, count, rules};
+  *out_gradient = (tn_gradient_t){copy, count, rules, false};
+  for (uint32_t i = 0; i < count; i++) out_gradient->reads_state |= rules[i].reads_state;
   return TENON_OK;
 }
 

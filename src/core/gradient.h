@@ -31,8 +31,9 @@ typedef struct tn_gradient_rule_t {
   const int32_t *inputs; /* the k-th result of the call is the gradient of inputs[k] */
   uint8_t kind;          /* TN_RULE_... */
   tn_gradient_value_t call;
-  uint64_t inputs_used, outputs_used;     /* bit i: the call reads elements of inputs[i], of results[i] */
-  uint64_t grads_used;                    /* gradients of results that it reads */
+  uint64_t inputs_used, outputs_used; /* bit i: the call reads elements of inputs[i], of results[i] */
+  uint64_t grads_used;                /* gradients of results that it reads */
+  bool reads_state;
   uint64_t inputs_shaped, outputs_shaped; /* or only its shape or dtype: memory is not kept for that */
 } tn_gradient_rule_t;
 
@@ -40,6 +41,7 @@ typedef struct tn_gradient_t {
   const char *text; /* NULL: none stated */
   uint32_t rule_count;
   const tn_gradient_rule_t *rules;
+  bool reads_state; /* some call gets @state */
 } tn_gradient_t;
 
 /* Checks names, that no input is named twice, and that every input that may be a float is named.  Operator names

@@ -613,14 +613,38 @@ struct tenon_bound_t {
   tenon_value_t *attrs;
   void *state;
   tn_arena_t arena;
+  int64_t references;  /* the caller's, and of histories that need its state; under the lock */
+  tenon_bound_t *next; /* all that have a state */
 };
+
+static tn_mutex_t bounds_lock = TN_MUTEX_INIT;
+static tenon_bound_t *bounds;
+
+tenon_bound_t *tn_bound_retain(const void *state) {
+  tn_mutex_lock(&bounds_lock);
+  tenon_bound_t *bound = state ? bounds : NULL;
+  while (bound && bound->state != state) bound = bound->next;
+  if (bound) bound->references++;
+  tn_mutex_unlock(&bounds_lock);
+  return bound;
+}
+
+static bool is_last(tenon_bound_t *bound) {
+  tn_mutex_lock(&bounds_lock);
+  bool last = --bound->references == 0;
+  tenon_bound_t **at = &bounds;
+  while (last && *at && *at != bound) at = &(*at)->next;
+  if (last && *at) *at = bound->next;
+  tn_mutex_unlock(&bounds_lock);
+  return last;
+}
 
 tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound) {
   if (!attrs) attrs = op->defaults;
   TN_TRY(tn_values_check(&op->schema, attrs));
   tenon_bound_t *bound = tn_allocate_zero(1, sizeof *bound);
   if (!bound) return tn_no_memory("a bound call", sizeof *bound);
-  bound->op = op;
+  bound->op = op, bound->references = 1;
   bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs);
   tenon_status_t status = bound->attrs ? TENON_OK : tn_no_memory("a bound call", sizeof *attrs);
   for (uint32_t i = 0; i < op->schema.attr_count && status == TENON_OK; i++)
@@ -634,12 +658,15 @@ tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *att
     return status;
   }
   tn_registry_use(op->library);
+  tn_mutex_lock(&bounds_lock);
+  if (bound->state) bound->next = bounds, bounds = bound;
+  tn_mutex_unlock(&bounds_lock);
   *out_bound = bound;
   return TENON_OK;
 }
 
 void tenon_bound_release(tenon_bound_t *bound) {
-  if (!bound) return;
+  if (!bound || !is_last(bound)) return;
   const tn_library_t *library = bound->op->library;
   if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
   tn_values_release(bound->attrs, bound->op->schema.attr_count);

@@ -28,6 +28,8 @@ void tn_generators_clear(void); /* at shutdown: those of devices are as at the s
 
 /* The state for these attribute values, made on first use and kept with the operator: state.c. */
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
+/* The bound call that has this state, one more reference: tenon_bound_release.  NULL: it is an operator's own. */
+struct tenon_bound_t *tn_bound_retain(const void *state);
 /* Calls create; the values must live as long as the state. */
 tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
 /* Holds what values refer to (tensors, graphs) and lets it go. */

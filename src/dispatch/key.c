@@ -12,8 +12,8 @@
 
 uint64_t tn_key_global;
 
-tn_backend_t tn_backend_cpu = {"cpu", 0, TN_BIT_CPU, {1, 0}, NULL, {{0, 0}}};
-tn_backend_t tn_backend_meta = {"meta", 1, TN_BIT_META, {0, 0}, NULL, {{0, 0}}};
+tn_backend_t tn_backend_cpu = {"cpu", 0, TN_BIT_CPU, {1, 0}, NULL, NULL, {{0, 0}}};
+tn_backend_t tn_backend_meta = {"meta", 1, TN_BIT_META, {0, 0}, NULL, NULL, {{0, 0}}};
 
 static const char *const layers[TN_KEY_COUNT] = {[TN_BIT_STRIDED] = "strided",
                                                  [TN_BIT_DETAIL] = "layout",
@@ -80,7 +80,7 @@ static tenon_status_t add(const char *name, tn_backend_t **out_backend) {
   tn_backend_t *b = tn_allocate(sizeof *b + size);
   if (!b) return tn_no_memory("a backend", sizeof *b);
   int32_t bit = index - 1 < TN_BIT_OTHERS ? index - 1 : TN_BIT_OTHERS; /* meta takes none of these bits */
-  *b = (tn_backend_t){memcpy(b + 1, name, size), index, bit, {12, index << 8}, NULL, {{0, 0}}};
+  *b = (tn_backend_t){memcpy(b + 1, name, size), index, bit, {12, index << 8}, NULL, NULL, {{0, 0}}};
   backends[index] = b;
   __atomic_store_n(&backend_count, index + 1, __ATOMIC_RELEASE);
   *out_backend = b;

@@ -41,11 +41,12 @@ static inline bool tn_key_shares_bit(uint64_t keys) {
 
 typedef struct tn_slot_t tn_slot_t;
 
-typedef struct tn_backend_t { /* lives until the process ends; row changes under the registrations' mutex */
+typedef struct tn_backend_t { /* lives until the process ends; rows change under the registrations' mutex */
   const char *name;
   int32_t index, bit;                /* order of first sight: 0 is cpu, 1 meta */
   tenon_device_t device;             /* of its first ordinal */
   const tn_slot_t *row;              /* of operators that have nothing for it: its fallback; NULL: missing */
+  const tn_slot_t *gradients;        /* the same of the layer of gradients; NULL: as of other backends */
   tenon_generator_t generators[256]; /* of random numbers, by ordinal */
 } tn_backend_t;
 

@@ -14,6 +14,7 @@
 struct tenon_registration_t {
   tn_library_t *library; /* of operators and kernels; NULL: a fallback */
   tn_backend_t *backend; /* of a fallback; NULL: of a layer */
+  bool is_autograd;      /* of that backend's gradients */
   int bit;
   tn_slot_t slot;
   tenon_free_fn destroy;
@@ -107,11 +108,14 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
     r->bit = bit;
     return tn_row_set(bit, &r->slot), TENON_OK;
   }
-  TN_TRY(tn_backend_intern(key, &r->backend));
-  if (r->backend == &tn_backend_cpu)
+  static const char autograd[] = "autograd ";
+  r->is_autograd = strncmp(key, autograd, sizeof autograd - 1) == 0;
+  TN_TRY(tn_backend_intern(key + (r->is_autograd ? sizeof autograd - 1 : 0), &r->backend));
+  if (r->backend == &tn_backend_cpu && !r->is_autograd)
     return tn_fail(TENON_INVALID, "the CPU can have no fallback: there is nothing behind it");
-  if (r->backend->row) return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
-  return tn_backend_row_set(r->backend, &r->slot), TENON_OK;
+  if (r->is_autograd ? r->backend->gradients : r->backend->row)
+    return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
+  return tn_backend_row_set(r->backend, r->is_autograd, &r->slot), TENON_OK;
 }
 
 tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *context, tenon_free_fn destroy,
@@ -136,7 +140,7 @@ static void undo(tenon_registration_t *r) {
   if (r->is_undone) return;
   r->is_undone = true;
   if (r->library) r->is_undone = tn_registry_undo(r->library);
-  else if (r->backend) tn_backend_row_set(r->backend, NULL);
+  else if (r->backend) tn_backend_row_set(r->backend, r->is_autograd, NULL);
   else tn_row_set(r->bit, NULL);
 }
 

@@ -75,7 +75,9 @@ static void set_row(const tn_slot_t **row, const tn_slot_t *slot) {
 }
 
 void tn_row_set(int bit, const tn_slot_t *slot) { set_row(&rows[bit], slot); }
-void tn_backend_row_set(tn_backend_t *backend, const tn_slot_t *slot) { set_row(&backend->row, slot); }
+void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_slot_t *slot) {
+  set_row(is_autograd ? &backend->gradients : &backend->row, slot);
+}
 
 const tn_slot_t *tn_table_row(const tn_backend_t *backend) {
   const tn_slot_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
@@ -98,7 +100,9 @@ static const tn_slot_t *find_autograd(const tenon_op_t *op, const tn_backend_t *
   while (other && other->backend != backend) other = other->next;
   const tn_slot_t *own = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
   if (!own) own = __atomic_load_n(&op->autograd, __ATOMIC_ACQUIRE);
-  return own && own != &use_row ? own : tn_row_get(TN_BIT_AUTOGRAD);
+  if (own && own != &use_row) return own;
+  const tn_slot_t *row = backend ? __atomic_load_n(&backend->gradients, __ATOMIC_ACQUIRE) : NULL;
+  return row ? row : tn_row_get(TN_BIT_AUTOGRAD);
 }
 
 const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {

@@ -25,7 +25,7 @@ bool tn_table_has_changed(uint64_t last);
 /* What a backend (NULL: none) has for operators that have nothing for it: its fallback, infer on meta, or the error. */
 const tn_slot_t *tn_table_row(const tn_backend_t *backend);
 
-void tn_backend_row_set(tn_backend_t *backend, const tn_slot_t *slot); /* its fallback; NULL: none */
+void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_slot_t *slot); /* its fallback; NULL: none */
 
 /* What runs for gradients on a backend. */
 const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend);

@@ -341,6 +341,63 @@ TEST("a gradient of the wrong shape, or by an operator that is not there, is an 
   RELEASE(x, y, z);
 }
 
+TEST("what a gradient that is missing means may be said for a backend, and for an operator") {
+  tenon_registration_t *cpu = NULL, *all = NULL, *own = NULL;
+  tenon_tensor_t *x = leaf("f64[] 3");
+  CHECK_STATUS(tenon_fallback_add("autograd", tenon_grad_missing_warn, NULL, NULL, 0, &all), TENON_OK);
+  tenon_tensor_t *o = apply("autograd::opaque", x, NULL), *y = apply("core::mul", o, x);
+  CHECK_STATUS(backward(y, 0), TENON_OK); /* it gives nothing */
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 3");
+  CHECK_STATUS(tenon_fallback_add("autograd cpu", tenon_grad_missing_pass, NULL, NULL, 0, &cpu), TENON_OK);
+  tenon_tensor_t *p = apply("autograd::opaque", x, NULL);
+  CHECK(!tenon_tensor_requires_grad(p));
+  CHECK_STATUS(tenon_kernel_add("autograd::opaque", "autograd", tenon_grad_missing_error, NULL, NULL, 0, &own),
+               TENON_OK);
+  tenon_tensor_t *e = apply("autograd::opaque", x, NULL);
+  CHECK_STATUS(backward(e, 0), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(),
+             "autograd::opaque has no gradient: give it one (TENON_GRADIENT, or an \"autograd\" kernel), or say "
+             "what to do with tenon_grad_missing_set before calling it");
+  tenon_registration_release(cpu), tenon_registration_release(all), tenon_registration_release(own);
+  RELEASE(x, o, y, p, e);
+}
+
+TEST("the gradient of an operator with a state reads the state of its call") {
+  tenon_tensor_t *x = leaf("f64[1] 3"), *y = NULL, *z;
+  const tenon_op_t *op = op_of("autograd::times");
+  tenon_attrs_t *attrs = attrs_of(op, "by=5");
+  tenon_bound_t *a = NULL, *b = NULL;
+  int alive = times_alive;
+  CHECK_STATUS(try_op("autograd::times", "by=4", x, NULL, &z), TENON_OK); /* the operator's own state */
+  CHECK_STATUS(backward(z, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 1004");
+  CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &a), TENON_OK); /* of bound calls, each its own */
+  CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &b), TENON_OK);
+  tenon_tensor_t *ignored = NULL;
+  CHECK_STATUS(tenon_bound_call(b, &x, &ignored, 0), TENON_OK);
+  CHECK_STATUS(tenon_bound_call(b, &x, &y, 0), TENON_OK);
+  tenon_bound_release(a), tenon_bound_release(b);
+  CHECK(times_alive == alive + 2); /* b's lives as long as a history needs it, beside that of by=4 */
+  CHECK_STATUS(tenon_tensor_grad_set(x, NULL), TENON_OK);
+  CHECK_STATUS(backward(y, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 2005");
+  RELEASE(y, ignored);
+  CHECK(times_alive == alive + 1);
+  tenon_attrs_release(attrs);
+  RELEASE(x, z);
+}
+
+TEST("a state that there is not, or for another library, is an error") {
+  tenon_tensor_t *x = leaf("f64[1] 3"), *y = apply("autograd::stateless", x, NULL), *z;
+  CHECK_STATUS(backward(y, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "the gradient of autograd::stateless reads @state, but its call had none");
+  CHECK_STATUS(try_op("autograd::abroad", NULL, x, NULL, &z), TENON_OK);
+  CHECK_STATUS(backward(z, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(),
+             "the gradient of autograd::abroad gives its @state to core::neg, which is of another library");
+  RELEASE(x, y, z);
+}
+
 /* ---- hooks and kept gradients ------------------------------------------------------------------------------------ */
 
 static int hook_calls, hooks_destroyed;
@@ -389,6 +446,41 @@ TEST("a hook sees the whole gradient and may change it") {
   CHECK_STATUS(backward(y, 0), TENON_CANCELLED);
   CHECK_TEXT(tenon_error(), "enough");
   RELEASE(x, y);
+}
+
+typedef struct descent_t {
+  tenon_tensor_t *weight;
+  double seen;
+} descent_t;
+
+/* weight -= sum / 10, and the sum is let go of. */
+static tenon_status_t descend(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
+  descent_t *d = context;
+  (void)out_grad;
+  d->seen = tensor_float(grad, 0);
+  *(double *)d->weight->data -= d->seen / 10;
+  return tenon_tensor_grad_set(d->weight, NULL);
+}
+
+TEST("a hook on the sum sees what has been added up, and may use it up or change it") {
+  tenon_tensor_t *x = leaf("f64[] 3"), *y = apply("core::mul", x, x), *z = apply("core::add", y, x),
+                 *seven = tensor_of("f64[] 7");
+  descent_t d = {x, 0};
+  double first = 0;
+  tenon_hook_t *hook = NULL;
+  CHECK_STATUS(tenon_tensor_grad_set(x, seven), TENON_OK);
+  CHECK_STATUS(tenon_tensor_hook(x, look_at_it, &first, NULL, NULL), TENON_OK);
+  CHECK_STATUS(tenon_tensor_hook_sum(x, descend, &d, NULL, &hook), TENON_OK);
+  CHECK_STATUS(backward(z, 0), TENON_OK); /* 2 * 3 + 1 */
+  CHECK(first == 7 && d.seen == 14 && tenon_tensor_grad(x) == NULL && tensor_float(x, 0) == 3 - 1.4);
+  tenon_hook_remove(hook);
+  CHECK_STATUS(tenon_tensor_hook_sum(x, double_it, NULL, NULL, NULL), TENON_OK);
+  tenon_tensor_t *w = apply("core::neg", x, NULL);
+  CHECK_STATUS(backward(w, 0), TENON_OK);
+  CHECK_TENSOR(tenon_tensor_grad(x), "f64[] -2");
+  CHECK_STATUS(tenon_tensor_hook_sum(y, descend, &d, NULL, NULL), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "a tensor that is no leaf");
+  RELEASE(x, y, z, w, seven);
 }
 
 TEST("a detached tensor shares memory and has no history") {

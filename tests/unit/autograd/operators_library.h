@@ -3,6 +3,7 @@
 #ifndef TENON_TESTS_AUTOGRAD_LIBRARY_H
 #define TENON_TESTS_AUTOGRAD_LIBRARY_H
 
+#include <stdlib.h>
 #include <tenon/op.h>
 
 static double *doubles(tenon_tensor_t *t) { return t->data; }
@@ -63,6 +64,39 @@ static tenon_status_t copy_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
+/* An operator with a state, which its gradient reads: how often it was called. */
+typedef struct times_t {
+  double by;
+  int forward, backward;
+} times_t;
+static int times_alive;
+
+static tenon_status_t times_create(tenon_node_t *node) {
+  times_t *state = calloc(1, sizeof *state);
+  if (!state) return TENON_MEMORY;
+  state->by = node->attrs[0].as.f, times_alive++;
+  node->state = state;
+  return TENON_OK;
+}
+static void times_destroy(void *state) { times_alive--, free(state); }
+
+static tenon_status_t times_run(tenon_call_t *call) {
+  times_t *state = call->state;
+  state->forward++;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    doubles(call->outputs[0])[i] = doubles(call->inputs[0])[i] * state->by;
+  return TENON_OK;
+}
+
+/* dy times what forward was multiplied by, plus how often that was called: whose state it is shows. */
+static tenon_status_t times_backward_run(tenon_call_t *call) {
+  times_t *state = call->state;
+  state->backward++;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    doubles(call->outputs[0])[i] = doubles(call->inputs[0])[i] * state->by + 1000 * state->forward;
+  return TENON_OK;
+}
+
 static tenon_status_t twice_run(tenon_call_t *call) {
   tenon_tensor_t *out = NULL;
   TENON_TRY(
@@ -92,6 +126,14 @@ TENON_LIBRARY(autograd, "1.0.0",
     TENON_GRADIENT("x: core::reduce_sum(grad)"), TENON_KERNEL("cpu", copy_run)),
   TENON_OP("absent(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_GRADIENT("x: elsewhere::f(grad)"), TENON_KERNEL("cpu", copy_run)),
+  TENON_OP("times(Tensor x, *, float by=2.0) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_STATE(times_create, times_destroy), TENON_GRADIENT("x: times_backward(grad, @state)"), TENON_KERNEL("cpu", times_run)),
+  TENON_OP("times_backward(Tensor dy) -> Tensor", TENON_TYPES("dy: f64; out = dy"), TENON_SHAPES("out = dy"), TENON_TRAITS(TENON_PURE),
+    TENON_KERNEL("cpu", times_backward_run)),
+  TENON_OP("stateless(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_GRADIENT("x: times_backward(grad, @state)"), TENON_KERNEL("cpu", copy_run)),
+  TENON_OP("abroad(Tensor x, *, float by=2.0) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_STATE(times_create, times_destroy), TENON_GRADIENT("x: core::neg(grad, @state)"), TENON_KERNEL("cpu", times_run)),
   TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_USES("core::add"), TENON_COMPOSITE(twice_run)))
 /* clang-format on */

@@ -132,7 +132,7 @@ TEST("what makes no sense is refused and leaves the table as it was") {
   CHECK_STATUS(tenon_fallback_add("strided", probe_kernel, id, NULL, 0, &r), TENON_INVALID);
   CHECK_STATUS(tenon_fallback_add("mode", probe_kernel, id, NULL, 0, &r), TENON_INVALID);
   CHECK_STATUS(tenon_fallback_add("above autograd", probe_kernel, id, NULL, 0, &r), TENON_INVALID);
-  CHECK_STATUS(tenon_fallback_add("autograd npu", probe_kernel, id, NULL, 0, &r), TENON_INVALID);
+  CHECK_STATUS(tenon_fallback_add("autocast npu", probe_kernel, id, NULL, 0, &r), TENON_INVALID);
   CHECK_STATUS(tenon_fallback_add("npu", NULL, id, NULL, 0, &r), TENON_INVALID);
   CHECK_STATUS(tenon_fallback_add("npu", probe_kernel, id, NULL, TENON_OVERRIDE, &r), TENON_INVALID);
   CHECK(r == NULL);
@@ -154,6 +154,22 @@ TEST("a backend or a layer has one fallback at a time") {
                : i == 3 || i == 5 ? "layer"
                                   : "fallthrough");
   }
+}
+
+TEST("the gradients of one backend have a fallback of their own, before that of all") {
+  probe_start();
+  tenon_registration_t *all = probe_fallback("autograd", &id[4], 0), *none = NULL;
+  tenon_registration_t *npu = probe_fallback("autograd npu", &id[5], 0),
+                       *cpu = probe_fallback("autograd cpu", &id[6], 0);
+  CHECK_STATUS(tenon_fallback_add("autograd npu", probe_kernel, id, NULL, 0, &none), TENON_EXISTS);
+  CHECK_TEXT(tenon_error(), "autograd npu has a fallback already");
+  CHECK_RULE("probe::plain", "autograd npu", "fallback");
+  CHECK_RULE("probe::plain", "autograd", "fallback");
+  tenon_registration_release(all);
+  CHECK_RULE("probe::plain", "autograd npu", "fallback");
+  CHECK_RULE("probe::plain", "autograd meta", "fallthrough");
+  tenon_registration_release(npu), tenon_registration_release(cpu);
+  CHECK_RULE("probe::plain", "autograd npu", "fallthrough");
 }
 
 TEST("an operator's kernels for layers stand before the layer's fallback, the newest first") {
