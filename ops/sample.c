@@ -3,7 +3,9 @@
  * Coordinates follow ONNX's GridSample-22; f16 and bf16 are computed as f32.
  * Invariant: a coordinate that is no number, or far outside, is an ordinary place outside. */
 #include "axes.h"
+#include "composite.h"
 #include "copy.h"
+#include "dense.h"
 #include "simd/wide.h"
 
 enum { LINEAR, NEAREST, CUBIC };
@@ -40,8 +42,16 @@ static int64_t inside(const grid_t *g, int32_t axis, int64_t i) {
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
 
-/* The elements along an axis, and their weights; gives how many. */
-static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *index, double *weight) {
+/* What a place that is reflected moves by, when the place moves by 1. */
+static double reflected_slope(double v, double low, double high) {
+  double range = high - low, beyond = v < low ? low - v : v - high;
+  if (v >= low && v <= high) return 1;
+  return range <= 0 ? 0 : fmod(floor(beyond / range), 2) == 0 ? -1 : 1;
+}
+
+/* The elements along an axis, and their weights, with the weights' derivatives by `normal` where `slope` is not NULL; gives
+ * how many. */
+static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *index, double *weight, double *slope) {
   double n = (double)g->extent[axis], edge = g->align_corners ? 0 : -0.5;
   /* in f32, as exporters and other runtimes have it, so that places between pixels round alike */
   float place = g->align_corners ? ((float)normal + 1) / 2 * (float)(n - 1) : (((float)normal + 1) * (float)n - 1) / 2;
@@ -50,9 +60,10 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
                                                          : ((normal + 1) * n - 1) / 2;
   if (!(v > -0x1p30 && v < 0x1p30)) v = v > 0 ? 0x1p30 : -0x1p30;
   if (g->mode == NEAREST) v = nearbyint(v);
+  double pace = g->align_corners ? (n - 1) / 2 : n / 2; /* of v, when normal moves */
   if (v < edge || v > n - 1 - edge) {
-    if (g->padding == BORDER) v = v < 0 ? 0 : v > n - 1 ? n - 1 : v;
-    if (g->padding == REFLECTION) v = reflected(v, edge, n - 1 - edge);
+    if (g->padding == BORDER) v = v < 0 ? 0 : v > n - 1 ? n - 1 : v, pace = 0;
+    if (g->padding == REFLECTION) pace *= reflected_slope(v, edge, n - 1 - edge), v = reflected(v, edge, n - 1 - edge);
   }
   double below = floor(v), r = v - below, s = 1 - r, a = -0.75;
   int32_t count = g->mode == NEAREST ? 1 : g->mode == LINEAR ? 2 : 4;
@@ -64,6 +75,11 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
     index[k] = inside(g, axis, first + k);
     weight[k] = g->mode == NEAREST ? 1 : g->mode == CUBIC ? cubic[k] : k ? r : s;
   }
+  if (!slope) return count;
+  const double steep[4] = {(3 * a * (r + 1) - 10 * a) * (r + 1) + 8 * a, (3 * (a + 2) * r - 2 * (a + 3)) * r,
+                           -(3 * (a + 2) * s - 2 * (a + 3)) * s, -((3 * a * (s + 1) - 10 * a) * (s + 1) + 8 * a)};
+  for (int32_t k = 0; k < count; k++)
+    slope[k] = pace * (g->mode == NEAREST ? 0 : g->mode == CUBIC ? steep[k] : k ? 1 : -1);
   return count;
 }
 
@@ -75,7 +91,7 @@ static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *w
     int64_t index[TAPS_MAX], more_offset[PLACES_MAX];
     double part[TAPS_MAX], more_weight[PLACES_MAX];
     double normal = number_get(g->grid->dtype, g->grid->data, place * g->axes + (g->axes - 1 - axis));
-    int32_t taps = taps_of(g, axis, normal, index, part), more = 0;
+    int32_t taps = taps_of(g, axis, normal, index, part, NULL), more = 0;
     for (int32_t i = 0; i < count; i++) {
       for (int32_t k = 0; k < taps; k++) {
         if (index[k] < 0) continue;
@@ -112,14 +128,21 @@ static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *w
 SAMPLE(f32, float)
 SAMPLE(f64, double)
 
+static void grid_set(grid_t *g, const tenon_value_t *attrs, const tenon_tensor_t *x, const tenon_tensor_t *grid,
+                     int64_t places) {
+  *g = (grid_t){.grid = grid, .mode = attrs[0].as.i, .padding = attrs[1].as.i, .align_corners = attrs[2].as.i != 0};
+  g->axes = x->ndim - 2, g->channels = x->shape[1];
+  g->places = places, g->pixels = extents_product(x->shape, 2, x->ndim);
+  for (int32_t i = 0; i < g->axes; i++) g->extent[i] = x->shape[2 + i], g->stride[i] = x->strides[2 + i];
+}
+
 static tenon_status_t sample_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0], *grid = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
   int64_t count = tenon_count(out);
-  grid_t g = {.x = x->data, .y = out->data, .grid = grid, .mode = call->attrs[0].as.i, .padding = call->attrs[1].as.i};
-  g.align_corners = call->attrs[2].as.i != 0, g.axes = x->ndim - 2, g.channels = x->shape[1];
-  g.places = extents_product(out->shape, 2, out->ndim), g.pixels = extents_product(x->shape, 2, x->ndim);
-  for (int32_t i = 0; i < g.axes; i++) g.extent[i] = x->shape[2 + i], g.stride[i] = x->strides[2 + i];
+  grid_t g;
+  grid_set(&g, call->attrs, x, grid, extents_product(out->shape, 2, out->ndim));
+  g.x = x->data, g.y = out->data;
   if (count == 0) return TENON_OK;
   if (g.pixels == 0) return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
   if (is_narrow(x->dtype)) {
@@ -149,6 +172,112 @@ static tenon_status_t sample_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+/* ---- grid_sample_backward ----------------------------------------------------------------------------------------- */
+
+typedef struct back_t {
+  grid_t grid;
+  const tenon_tensor_t *dy, *x; /* dense, both f32 or f64 */
+  tenon_tensor_t *dx, *dgrid;
+  int64_t blocks; /* of channels */
+} back_t;
+
+#define BACK(name, T)                                                                                                  \
+  /* dx: part: (image, block of channels) */                                                                           \
+  static tenon_status_t name##_sample_dx(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {             \
+    const back_t *b = (const back_t *)argument;                                                                        \
+    const grid_t *g = &b->grid;                                                                                        \
+    int64_t offset[PLACES_MAX], each = (g->channels - 1) / b->blocks + 1;                                              \
+    double weight[PLACES_MAX];                                                                                         \
+    (void)call;                                                                                                        \
+    for (int64_t part = begin; part < end; part++) {                                                                   \
+      int64_t batch = part / b->blocks, first = part % b->blocks * each;                                               \
+      int64_t last = first + each < g->channels ? first + each : g->channels;                                          \
+      T *dx = (T *)b->dx->data + batch * g->channels * g->pixels;                                                      \
+      const T *dy = (const T *)b->dy->data + batch * g->channels * g->places;                                          \
+      for (int64_t i = first * g->pixels; i < last * g->pixels; i++) dx[i] = 0;                                        \
+      for (int64_t place = 0; place < g->places; place++) {                                                            \
+        int32_t count = around(g, batch * g->places + place, offset, weight);                                          \
+        for (int64_t c = first; c < last; c++)                                                                         \
+          for (int32_t k = 0; k < count; k++)                                                                          \
+            dx[c * g->pixels + offset[k]] += (T)weight[k] * dy[c * g->places + place];                                 \
+      }                                                                                                                \
+    }                                                                                                                  \
+    return TENON_OK;                                                                                                   \
+  }                                                                                                                    \
+  static tenon_status_t name##_sample_dgrid(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {          \
+    const back_t *b = (const back_t *)argument;                                                                        \
+    const grid_t *g = &b->grid;                                                                                        \
+    (void)call;                                                                                                        \
+    for (int64_t place = begin; place < end; place++) {                                                                \
+      int64_t index[AXES_MAX][TAPS_MAX], batch = place / g->places * g->channels, all = 1;                             \
+      double weight[AXES_MAX][TAPS_MAX], slope[AXES_MAX][TAPS_MAX], sum[AXES_MAX] = {0};                               \
+      int32_t taps = 1;                                                                                                \
+      for (int32_t axis = 0; axis < g->axes; axis++, all *= taps)                                                      \
+        taps = taps_of(g, axis, number_get(g->grid->dtype, g->grid->data, place * g->axes + g->axes - 1 - axis),       \
+                       index[axis], weight[axis], slope[axis]);                                                        \
+      const T *x = (const T *)b->x->data + batch * g->pixels;                                                          \
+      const T *dy = (const T *)b->dy->data + batch * g->places + place % g->places;                                    \
+      for (int64_t k = 0; k < all; k++) {                                                                              \
+        int64_t rest = k, offset = 0, outside = 0;                                                                     \
+        int32_t at[AXES_MAX];                                                                                          \
+        double value = 0;                                                                                              \
+        for (int32_t axis = 0; axis < g->axes; axis++) {                                                               \
+          at[axis] = (int32_t)(rest % taps), rest /= taps;                                                             \
+          outside |= index[axis][at[axis]] < 0;                                                                        \
+          offset += index[axis][at[axis]] * g->stride[axis];                                                           \
+        }                                                                                                              \
+        for (int64_t c = 0; c < g->channels && !outside; c++)                                                          \
+          value += (double)x[c * g->pixels + offset] * (double)dy[c * g->places];                                      \
+        for (int32_t by = 0; by < g->axes; by++) {                                                                     \
+          double factor = value;                                                                                       \
+          for (int32_t axis = 0; axis < g->axes; axis++) factor *= (axis == by ? slope : weight)[axis][at[axis]];      \
+          sum[by] += factor;                                                                                           \
+        }                                                                                                              \
+      }                                                                                                                \
+      for (int32_t axis = 0; axis < g->axes; axis++)                                                                   \
+        number_set(b->dgrid->dtype, b->dgrid->data, place * g->axes + g->axes - 1 - axis, sum[axis]);                  \
+    }                                                                                                                  \
+    return TENON_OK;                                                                                                   \
+  }
+BACK(f32, float)
+BACK(f64, double)
+
+static tenon_status_t sample_backward_run(tenon_call_t *call) {
+  enum { BLOCKS = 16 };
+  const tenon_tensor_t *grid = call->inputs[2];
+  tenon_tensor_t *const *out = call->outputs;
+  int wide = core_is(call->inputs[1], TENON_F64);
+  tenon_dtype_t dtype = tenon_dtype(wide ? TENON_F64 : TENON_F32);
+  back_t b = {
+      .dy = core_dense(call, call->inputs[0], dtype), .x = core_dense(call, call->inputs[1], dtype), .dgrid = out[1]};
+  if (!b.dy || !b.x) return TENON_MEMORY;
+  grid_t *g = &b.grid;
+  grid_set(g, call->attrs, b.x, grid, extents_product(b.dy->shape, 2, b.dy->ndim));
+  b.blocks = g->channels < BLOCKS ? g->channels : BLOCKS;
+  if (g->pixels == 0 && tenon_count(b.dy))
+    return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
+  if (out[0]) {
+    if (!(b.dx = core_place_dense(call, out[0], dtype))) return TENON_MEMORY;
+    TENON_TRY(call->host->parallel(call, b.x->shape[0] * b.blocks, 1, wide ? f64_sample_dx : f32_sample_dx, &b));
+    TENON_TRY(core_settle(call, out[0], b.dx));
+  }
+  if (!out[1]) return TENON_OK;
+  return call->host->parallel(call, b.x->shape[0] * g->places, 1024 / (g->channels + 1) + 1,
+                              wide ? f64_sample_dgrid : f32_sample_dgrid, &b);
+}
+
+static tenon_status_t sample_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0], *x = infer->inputs[1], *grid = infer->inputs[2];
+  int wrong = dy->ndim != x->ndim || grid->ndim != x->ndim || x->ndim < 3 || x->ndim > 2 + AXES_MAX;
+  for (int32_t i = 0; !wrong && i < x->ndim; i++)
+    wrong = dim_differ(dy->dims[i], i < 2 ? x->dims[i] : grid->dims[i - 1]);
+  if (wrong || dim_differ(grid->dims[0], x->dims[0]) || dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
+    return tenon_fail(infer, TENON_INVALID, "dy %s is not what a grid %s samples from %s",
+                      dims_text(dy->dims, dy->ndim).text, dims_text(grid->dims, grid->ndim).text,
+                      dims_text(x->dims, x->ndim).text);
+  return core_gradients_infer(infer, 1, 2);
+}
+
 /* ---- affine_grid ------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t affine_infer(tenon_infer_t *infer) {
@@ -174,21 +303,47 @@ static tenon_status_t affine_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+/* Place n of an image with the grid's shape: x, y, (z,) 1. */
+static void affine_place(const tenon_tensor_t *grid, int64_t n, int align_corners, double *place) {
+  int32_t axes = grid->ndim - 2;
+  for (int32_t i = 0; i < axes; i++) {
+    int64_t extent = grid->shape[axes - i], at = n % extent;
+    n /= extent;
+    if (align_corners) place[i] = extent > 1 ? 2.0 * (double)at / (double)(extent - 1) - 1 : -1;
+    else place[i] = (2.0 * (double)at + 1) / (double)extent - 1;
+  }
+  place[axes] = 1;
+}
+
+static tenon_status_t affine_backward_run(tenon_call_t *call) {
+  const tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  int32_t axes = dy->ndim - 2;
+  int64_t places = extents_product(dy->shape, 1, dy->ndim - 1);
+  for (int64_t image = 0; image < dy->shape[0]; image++) {
+    double place[4], sum[3][4] = {{0}};
+    for (int64_t n = image * places; n < (image + 1) * places; n++) {
+      affine_place(dy, n, call->attrs[0].as.i != 0, place);
+      for (int32_t i = 0; i < axes; i++) {
+        double g = number_get(dy->dtype, dy->data, n * axes + i);
+        for (int32_t j = 0; j <= axes; j++) sum[i][j] += g * place[j];
+      }
+    }
+    for (int32_t i = 0; i < axes; i++)
+      for (int32_t j = 0; j <= axes; j++)
+        number_set(out->dtype, out->data, (image * axes + i) * (axes + 1) + j, sum[i][j]);
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t affine_run(tenon_call_t *call) {
   const tenon_tensor_t *theta = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
   int32_t axes = out->ndim - 2;
-  int align_corners = call->attrs[0].as.i != 0;
   int64_t places = extents_product(out->shape, 1, out->ndim - 1), count = out->shape[0] * places;
   for (int64_t n = 0; n < count; n++) {
-    double place[4] = {1, 1, 1, 1}; /* x, y, (z,) 1 */
-    int64_t rest = n;
-    for (int32_t i = 0; i < axes; i++) {
-      int64_t extent = out->shape[axes - i], at = rest % extent;
-      rest /= extent;
-      if (align_corners) place[i] = extent > 1 ? 2.0 * (double)at / (double)(extent - 1) - 1 : -1;
-      else place[i] = (2.0 * (double)at + 1) / (double)extent - 1;
-    }
+    double place[4];
+    affine_place(out, n, call->attrs[0].as.i != 0, place);
     for (int32_t i = 0; i < axes; i++) {
       double sum = 0;
       for (int32_t j = 0; j <= axes; j++)
@@ -199,15 +354,44 @@ static tenon_status_t affine_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static tenon_status_t affine_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  ints_t size;
+  TENON_TRY(ints_read(infer, 1, &size));
+  int wrong = dy->ndim < 4 || dy->ndim > 5 || size.count != dy->ndim ||
+              dim_differ(dy->dims[dy->ndim - 1], tenon_extent(dy->ndim - 2));
+  for (int32_t i = 0; !wrong && size.known && i < dy->ndim - 1; i++)
+    wrong = dim_differ(dy->dims[i], size.at[i ? i + 1 : 0]);
+  if (wrong)
+    return tenon_fail(infer, TENON_INVALID, "dy %s is not the gradient of a grid for a size of %d extents",
+                      dims_text(dy->dims, dy->ndim).text, size.count);
+  out->ndim = 3;
+  out->dims[0] = dy->dims[0], out->dims[1] = tenon_extent(dy->ndim - 2), out->dims[2] = tenon_extent(dy->ndim - 1);
+  return TENON_OK;
+}
+
 /* clang-format off */
 TENON_ITEMS(core_sample,
   TENON_OP("grid_sample(Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
            "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> Tensor",
     TENON_DOC("x, interpolated at the places that the grid holds, from -1 to 1 along each axis, the last axis first."),
     TENON_TYPES("x: float; grid: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(sample_infer),
+    TENON_GRADIENT("x, grid: core::grid_sample_backward(grad, x, grid, mode=mode, padding=padding, align_corners=align_corners)"),
     TENON_KERNEL("cpu", sample_run)),
+  TENON_OP("grid_sample_backward(Tensor dy, Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
+           "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> (Tensor? dx, Tensor? dgrid)",
+    TENON_DOC("The gradients of grid_sample."),
+    TENON_TYPES("dy, x: float; grid: float; dx = x; dgrid = grid"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
+    TENON_INFER(sample_backward_infer), TENON_KERNEL("cpu", sample_backward_run)),
   TENON_OP("affine_grid(Tensor theta, Tensor @host size, *, bool align_corners=False) -> Tensor",
     TENON_DOC("A grid for grid_sample: the places of an image of this size, transformed by matrices."),
     TENON_TYPES("theta: float; size: i64|i32; out = theta"), TENON_WHERE("size: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(affine_infer), TENON_KERNEL("cpu", affine_run))
+    TENON_INFER(affine_infer), TENON_GRADIENT("theta: core::affine_grid_backward(grad, size, align_corners=align_corners)"),
+    TENON_KERNEL("cpu", affine_run)),
+  TENON_OP("affine_grid_backward(Tensor dy, Tensor @host size, *, bool align_corners=False) -> Tensor",
+    TENON_DOC("The gradient of affine_grid."),
+    TENON_TYPES("dy: float; size: i64|i32; out = dy"), TENON_WHERE("size: known"), TENON_TRAITS(TENON_PURE),
+    TENON_INFER(affine_backward_infer), TENON_GRADIENT("dy: core::affine_grid(grad, size, align_corners=align_corners)"),
+    TENON_KERNEL("cpu", affine_backward_run))
 )

@@ -241,6 +241,7 @@ TENON_ITEMS(core_spectral,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(dft_infer),
+    TENON_GRADIENT("x: core::dft_backward(grad, core::shape(x), length, axis, inverse=inverse, onesided=onesided)"),
     TENON_KERNEL("cpu strided", dft_run)),
   TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
            "bool onesided=True) -> Tensor",
@@ -250,5 +251,6 @@ TENON_ITEMS(core_spectral,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(stft_infer),
+    TENON_GRADIENT("signal, window: core::stft_backward(grad, signal, step, window, length, onesided=onesided)"),
     TENON_KERNEL("cpu strided", stft_run)))
 /* clang-format on */

@@ -10,11 +10,17 @@
     T e = EXP(x), n = e * (e + 2);                                                                                     \
     return x > 20 ? (T)1 : n / (n + 2);                                                                                \
   }                                                                                                                    \
+  /* 1 minus that, which would cancel */                                                                               \
+  static inline T rest_##dtype(T x) {                                                                                  \
+    T e = EXP(x);                                                                                                      \
+    return x > 20 ? (T)0 : 2 / (e * (e + 2) + 2);                                                                      \
+  }                                                                                                                    \
   /* (1 + tanh(u)) / 2 of gelu's approximation is sigmoid(2u): this is 2u, and the second one its derivative */        \
   static inline T steep_##dtype(T x) { return x * ((T)1.5957691216057308 + (T)0.07135481627260025 * x * x); }          \
   static inline T slope_##dtype(T x) { return (T)1.5957691216057308 + (T)0.21406444881780073 * x * x; }
 FLOATS(HELPERS, 0)
 #define GATE(x) TN_GENERIC(x, gate_f32, gate_f64)(x)
+#define REST(x) TN_GENERIC(x, rest_f32, rest_f64)(x)
 #define STEEP(x) TN_GENERIC(x, steep_f32, steep_f64)(x)
 #define SLOPE(x) TN_GENERIC(x, slope_f32, slope_f64)(x)
 #define UNIT(x) ((x) < 0 ? (T)0 : (x) > 1 ? (T)1 : (x))
@@ -65,7 +71,7 @@ FLOATS(HELPERS, 0)
   X(relu_backward, "none", "", "", NO_SETUP, x > 0 ? dy : 0, "dy where x, relu's result, is above 0")                  \
   X(softsign_backward, SOFTSIGN_2, "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),                               \
     DERIVATIVE("softsign"))                                                                                            \
-  X(mish_backward, MISH_2, "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * (1 - GATE(x) * GATE(x))),                \
+  X(mish_backward, MISH_2, "", "", NO_SETUP, dy * (GATE(x) + x * SIGMOID(x) * REST(x) * (1 + GATE(x))),                \
     DERIVATIVE("mish"))                                                                                                \
   X(hard_swish_backward, HARD_SWISH_2, "", "", NO_SETUP,                                                               \
     x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5), DERIVATIVE("hard_swish"))                            \

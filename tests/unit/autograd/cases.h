@@ -131,6 +131,7 @@ static const case_t cases[] = {
 #include "spatial_cases.h"
 #include "norm_cases.h"
 #include "index_cases.h"
+#include "sampling_cases.h"
 };
 
 /* With a gradient text that says none, or error, for every input: nothing to check. */
