@@ -13,7 +13,7 @@ import subprocess
 import report
 
 OPS = (10, 1000, 100000)
-COUNTED = ("direct", "run", "bound", "typed", "inferred", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
+COUNTED = ("direct", "run", "bound", "typed", "inferred", "layer", "fallback", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
 CALLS = 10000  # of a counted case
 TEXTS = {
     "direct": "direct call in C",
@@ -21,6 +21,8 @@ TEXTS = {
     "bound": "tenon_bound_run",
     "typed": "tenon_op_run, kernel for some dtypes",
     "inferred": "tenon_op_run, operator with infer",
+    "layer": "tenon_op_run under an empty layer",
+    "fallback": "tenon_op_run falling back to the CPU, no bytes",
     "loop": "tenon_op_run, loop on 1 element",
     "loop_call_into": "tenon_op_call_into, loop on 1 element",
     "call_into": "tenon_op_call_into",

@@ -73,7 +73,9 @@ typedef struct subject_t { /* of one thread */
   const tenon_op_t *hot, *typed, *inferred, *four, *loop, *const *ops;
   tenon_bound_t *bound;
   tenon_tensor_t *inputs[2], *outputs[1], *inputs_4[2], *outputs_4[1]; /* the latter of rank 4 */
-  const touch_fn *table;                                               /* as many as there are operators */
+  tenon_tensor_t *away[3]; /* without elements, on a device that falls back */
+  tenon_layer_t *layer;    /* that only passes calls on */
+  const touch_fn *table;   /* as many as there are operators */
   const uint32_t *order;
   uint32_t at;
   tenon_status_t status;
@@ -137,6 +139,23 @@ static tenon_tensor_t *tensor(int32_t ndim) {
   return made;
 }
 
+static tenon_status_t pass_on(tenon_call_t *call) { return tenon_call_next(call); }
+
+/* A device of which nothing is known but that it falls back. */
+static void prepare_away(subject_t *s) {
+  static char nowhere[1];
+  static tenon_registration_t *fallback;
+  int64_t none = 0;
+  tenon_device_t device;
+  if (tenon_device_find("away", 0, &device) != TENON_OK) fail("a device");
+  if (!fallback && tenon_fallback_add("away", tenon_fallback_cpu, NULL, NULL, 0, &fallback) != TENON_OK)
+    fail("a fallback");
+  for (int i = 0; i < 3; i++)
+    if (tenon_tensor_borrow_on(device, nowhere, tenon_dtype(TENON_F32), 1, &none, NULL, NULL, NULL, &s->away[i]) !=
+        TENON_OK)
+      fail("a tensor on a device");
+}
+
 /* Threads share the operators and nothing else. */
 static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table, const uint32_t *order) {
   *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
@@ -144,6 +163,10 @@ static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *
   s->four = find("kinds::four");
   s->inputs[0] = tensor(1), s->inputs[1] = tensor(1), s->outputs[0] = tensor(1);
   s->inputs_4[0] = tensor(4), s->inputs_4[1] = tensor(4), s->outputs_4[0] = tensor(4);
+  static tenon_layer_t *layer;
+  if (!layer && tenon_layer_create("pass", "above autograd", pass_on, NULL, &layer) != TENON_OK) fail("a layer");
+  s->layer = layer;
+  prepare_away(s);
   if (tenon_bound_create(s->hot, NULL, &s->bound) != TENON_OK) fail("a bound call");
 }
 
@@ -176,6 +199,12 @@ CASE(inferred_call_into_4, bad |= tenon_op_call_into(s->inferred, NULL, s->input
 CASE(loop_call_into_4, bad |= tenon_op_call_into(s->loop, NULL, s->inputs_4, s->outputs_4);)
 CASE(loop, bad |= tenon_op_run(s->loop, NULL, s->inputs, s->outputs);)
 CASE(loop_call_into, bad |= tenon_op_call_into(s->loop, NULL, s->inputs, s->outputs);)
+static void case_layer(subject_t *s, int64_t count) {
+  tenon_layer_enable(s->layer, 1);
+  case_run(s, count);
+  tenon_layer_enable(s->layer, 0);
+}
+CASE(fallback, bad |= tenon_op_run(s->loop, NULL, s->away, s->away + 2);)
 CASE(walk_direct, {
   bad |= s->table[s->order[s->at]](s->inputs[0], s->inputs[1], s->outputs[0]);
   s->at = (s->at + 1) % WALK;
@@ -196,6 +225,8 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"bound", case_bound},
                                {"typed", case_typed},
                                {"inferred", case_inferred},
+                               {"layer", case_layer},
+                               {"fallback", case_fallback},
                                {"loop", case_loop},
                                {"loop_call_into", case_loop_call_into},
                                {"call_into", case_call_into},

@@ -1,6 +1,7 @@
 /* The call path: the three entries of tenon.h, and dispatch through an operator's table.  Called by applications, by
  * composite kernels through invoke, and by the graph's eager parts.  Invariant: run takes no lock, allocates nothing and
  * looks nothing up by name. */
+#include <stddef.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -60,7 +61,7 @@ static bool is_past_layers(const tenon_call_t *call) {
 
 tenon_status_t tn_slot_run(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
-  if (__builtin_expect(frame->infers, 0) && is_past_layers(call)) return run_inferred(call);
+  if (__builtin_expect(frame->infers != 0, 0) && is_past_layers(call)) return run_inferred(call);
   return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
@@ -78,36 +79,53 @@ static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t 
       op->name);
 }
 
+/* A frame as it is when the call begins.  Members that are 0 lie together, so that they are cleared at once. */
+static inline __attribute__((always_inline)) void open_frame(tn_frame_t *frame, const tenon_op_t *op,
+                                                             const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                                                             tenon_tensor_t *const *outputs, void *state, uint64_t keys,
+                                                             const tn_slot_t *slot) {
+  memset(&frame->call.plan, 0, offsetof(tenon_call_t, uses) - offsetof(tenon_call_t, plan));
+  memset(&frame->call.random, 0, offsetof(tn_frame_t, slot) - offsetof(tn_frame_t, call.random));
+  frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
+  frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
+  frame->call.context = slot->context, frame->call.state = state;
+  frame->call.inputs = inputs, frame->call.outputs = outputs, frame->call.uses = op->uses;
+  frame->slot = slot, frame->keys = keys;
+}
+
+/* `keys` of arguments, thread and process, less those that the thread excludes. */
+static inline __attribute__((always_inline)) tenon_status_t
+dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+              tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers, uint64_t all) {
+  const tn_slot_t *slot =
+      __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
+  all &= ~TN_KEY(TN_BIT_CAREFUL);
+  uint64_t keys = all & slot->mask;
+  if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
+    slot = tn_table_slot(op, keys);
+    if (__builtin_expect((all & ~keys & slot->mask) != 0, 0)) /* a newer slot than that of the mask */
+      keys = all & slot->mask, slot = tn_table_slot(op, keys);
+  }
+  open_frame(frame, op, attrs, inputs, outputs, state, keys, slot);
+  frame->call.random = random, frame->infers = infers;
+  frame->inputs = keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) ? NULL : inputs, frame->outputs = outputs;
+  if (infers) return tn_slot_run(&frame->call);
+  return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
+}
+
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
   if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame)) return too_deep(op);
-  uint64_t keys = TN_KEY_CPU | thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+  uint64_t keys = thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
   if (__builtin_expect(!op->input_count, 0)) keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
   keys |= op->traits & TN_WRITES;
-  const tn_slot_t *slot =
-      __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
-  uint64_t all = keys & ~thread->calls.exclude;
-  keys = all & slot->mask;
-  if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
-    slot = tn_table_slot(op, keys);
-    if (__builtin_expect((all & ~keys & slot->mask) != 0, 0)) /* a newer slot than that of the mask */
-      keys = all & slot->mask, slot = tn_table_slot(op, keys);
-  }
-  frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
-  frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
-  frame->call.context = slot->context, frame->call.state = state;
-  frame->call.inputs = inputs, frame->call.outputs = outputs;
-  frame->call.plan = NULL, frame->call.stream = NULL, frame->call.workspace = NULL;
-  frame->call.uses = op->uses, frame->call.random = random, frame->call.accumulate = 0;
-  frame->kernel = NULL, frame->slot = slot, frame->keys = keys, frame->temporaries = NULL, frame->infers = infers;
-  if (infers) return tn_slot_run(&frame->call);
-  return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
+  return dispatch_keys(op, frame, attrs, inputs, outputs, state, random, infers, keys & ~thread->calls.exclude);
 }
 
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
@@ -124,10 +142,14 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   const tn_kernel_t *kernel = frame->kernel;
   uint64_t keys_before = frame->keys;
   void *context = call->context, *state = call->state, *workspace = call->workspace;
-  const tn_slot_t *slot = tn_table_slot(call->op, keys & tn_op_mask(call->op));
+  uint64_t masked = keys & tn_op_mask(call->op);
+  const tn_slot_t *slot = tn_table_slot(call->op, masked);
   frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = slot->context;
-  tenon_status_t status =
-      tn_trace_is_on() ? tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next") : tn_slot_run(call);
+  bool is_plain = masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
+  tenon_status_t status;
+  if (tn_trace_is_on()) status = tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
+  else if (is_plain && !frame->infers && !slot->gate) status = slot->run(call);
+  else status = tn_slot_run(call);
   frame->slot = slot_before, frame->keys = keys_before, frame->kernel = kernel;
   call->context = context, call->state = state, call->workspace = workspace;
   return status;
@@ -170,12 +192,38 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   return status;
 }
 
+/* Calls with more to them than a kernel of the CPU; `keys` as of dispatch_keys, 0: still to be found. */
+static __attribute__((noinline)) tenon_status_t run_any(const tenon_op_t *op, const tenon_value_t *attrs,
+                                                        tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                                        void *state, uint64_t keys) {
+  if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, state);
+  tn_frame_t frame;
+  tenon_status_t status = keys && !(op->traits & TN_WRITES) && op->input_count
+                              ? dispatch_keys(op, &frame, attrs, inputs, outputs, state, NULL, false, keys)
+                              : dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
+  tn_frame_close(&frame);
+  return status;
+}
+
+/* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing has to be kept. */
 static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t *op, const tenon_value_t *attrs,
                                                                 tenon_tensor_t *const *inputs,
                                                                 tenon_tensor_t *const *outputs, void *state) {
-  if (__builtin_expect((op->traits & TENON_RANDOM) != 0, 0)) return run_random(op, attrs, inputs, outputs, state);
   tn_frame_t frame;
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
+  const tn_thread_t *thread = tn_thread_block;
+  if (__builtin_expect(!thread || (uintptr_t)&frame < thread->stack_limit, 0))
+    return run_any(op, attrs, inputs, outputs, state, 0);
+  uint64_t keys = thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (inputs[i]) keys |= inputs[i]->keys;
+  for (uint32_t i = 0; i < op->output_count; i++)
+    if (outputs[i]) keys |= outputs[i]->keys;
+  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  keys &= ~thread->calls.exclude;
+  if (__builtin_expect((keys & slot->mask) != TN_KEY_CPU || slot->gate, 0))
+    return run_any(op, attrs, inputs, outputs, state, keys);
+  open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, slot);
+  tenon_status_t status = slot->run(&frame.call);
   tn_frame_close(&frame);
   return status;
 }
@@ -382,12 +430,12 @@ static tenon_status_t make_dense(const tenon_op_t *op, tenon_tensor_t *const *in
 
 /* Keys that calls have whatever their arguments. */
 static inline uint64_t included(void) {
-  return tn_thread()->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+  return (tn_thread()->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED)) & ~TN_KEY_ALWAYS;
 }
 
 /* As dispatch finds them, for an operator with tensor arguments. */
 static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  uint64_t keys = included();
+  uint64_t keys = included() | TN_KEY_CPU;
   for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
 }
@@ -511,22 +559,16 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
 
 /* ---- plain calls ------------------------------------------------------------------------------------------------ */
 
-/* Operators whose results follow from types and shapes of single tensors: tn_match does for them what metas and
- * tn_infer do, unless something is to be refused. */
-static inline bool is_plain(const tenon_op_t *op, const void *state) {
-  const tn_matcher_t *matcher = op->shapes.matcher;
-  return matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer &&
-         (!op->create || state);
-}
-
-/* What call_inferred does, without metas.  False: not such a call, or one to refuse; nothing has happened then. */
+/* What call_inferred does for plain operators, without metas.  False: not such a call, or one to refuse; nothing has happened then. */
 static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random,
                        tenon_status_t *out_status) {
   uint64_t to_make = 0, made = 0;
   tn_match_t match;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  if (!is_plain(op, state) || !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match)) return false;
+  if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !state) ||
+      !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match))
+    return false;
   uint64_t keys = included();
   for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
   if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
@@ -597,11 +639,16 @@ tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, t
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs) {
   tn_match_t match;
-  if ((attrs || !op->schema.needs_attrs) && is_plain(op, NULL) && !included() &&
+  uint64_t kind = op->traits & (TN_PLAIN | TN_STATEFUL | (attrs ? 0 : TN_NEEDS_ATTRS));
+  if (kind == TN_PLAIN && !included() &&
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
       if (outputs[o]) tn_tensor_written(outputs[o]);
-    return run(op, attrs, inputs, outputs, NULL);
+    if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, NULL);
+    tn_frame_t frame;
+    tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, NULL, false);
+    tn_frame_close(&frame);
+    return status;
   }
   return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
 }

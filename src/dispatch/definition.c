@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/match.h"
 #include "dispatch/call.h"
 #include "dispatch/iterator.h"
 #include "dispatch/table.h"
@@ -496,6 +497,10 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
         "%s: nothing says what shape its results have: add INFER or SHAPES, or the trait TENON_POINTWISE", op->name);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
+  const tn_matcher_t *matcher = op->shapes.matcher;
+  bool is_plain = matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
+  op->traits |=
+      (is_plain ? TN_PLAIN : 0) | (op->create ? TN_STATEFUL : 0) | (op->schema.needs_attrs ? TN_NEEDS_ATTRS : 0);
   op->is_view = !op->kernels && is_view_operator(op);
   if (!op->kernels && !t.has_bad_kernel && !op->is_view)
     tn_definition_offend(

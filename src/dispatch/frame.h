@@ -16,13 +16,14 @@ typedef struct tenon_layer_t tenon_layer_t;
 
 typedef struct tn_frame_t {
   tenon_call_t call;
-  const tn_kernel_t *kernel;  /* NULL until something chose it */
-  const tn_slot_t *slot;      /* that runs now */
-  uint64_t keys;              /* its key is the highest; those below are for whoever passes the call on */
+  const tn_kernel_t *kernel; /* NULL until something chose it */
+  tn_temporary_t *temporaries;
+  uint64_t infers; /* results are checked, and those that are slots made, when the call has come past the layers */
+  const tn_slot_t *slot; /* that runs now */
+  uint64_t keys;         /* its key is the highest; those below are for whoever passes the call on */
+  tenon_tensor_t *const *inputs, *const *outputs; /* as the call began; inputs NULL: not all arguments are dense */
   const tenon_layer_t *layer; /* while one of a user runs: that one.  The next one of its anchor stands behind it */
   struct tn_mode_t *mode;     /* while one runs: that one */
-  tn_temporary_t *temporaries;
-  bool infers; /* results are checked, and those that are slots made, when the call has come past the layers */
 } tn_frame_t;
 
 extern const tenon_host_t tn_host; /* the services: services.c */

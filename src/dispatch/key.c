@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "core/schema.h"
 
-uint64_t tn_key_global;
+uint64_t tn_key_global = TN_KEY_ALWAYS;
 
 tn_backend_t tn_backend_cpu = {"cpu", 0, TN_BIT_CPU, {1, 0}, NULL, NULL, {{0, 0}}};
 tn_backend_t tn_backend_meta = {"meta", 1, TN_BIT_META, {0, 0}, NULL, NULL, {{0, 0}}};

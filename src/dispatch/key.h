@@ -23,6 +23,8 @@ enum {
   TN_BIT_ABOVE_FUNCTIONAL = 58,
   TN_BIT_MODE = 59,  /* the thread's stack of modes */
   TN_BIT_TRACE = 60, /* sees all: set for the whole process, see tn_key_global */
+  TN_BIT_CAREFUL =
+      61, /* no key, in every call: operators with more to their calls than a kernel keep it in their mask */
   TN_KEY_COUNT = 64
 };
 #define TN_KEY(bit) ((uint64_t)1 << (bit))
@@ -68,7 +70,8 @@ int tn_key_find(const char *name); /* -1: no such key */
 /* "{cpu, autograd}" into text of `capacity`. */
 const char *tn_keys_print(uint64_t keys, char *out_text, size_t capacity);
 
-/* Keys that every call of the process has: tracing.  Read once a call, written when it is switched. */
+/* Keys that every call of the process has: the CPU, and tracing.  Read once a call, written when it is switched. */
+#define TN_KEY_ALWAYS (TN_KEY_CPU | TN_KEY(TN_BIT_CAREFUL))
 extern uint64_t tn_key_global;
 
 #endif

@@ -20,6 +20,7 @@ struct tenon_layer_t {
 
 enum { LAYERS_MAX = 64 };
 typedef struct chain_t { /* of one anchor, in order */
+  uint64_t numbers;      /* of its layers, as a set */
   uint32_t count;
   const tenon_layer_t *layers[LAYERS_MAX];
   struct chain_t *before; /* the one that it took the place of: calls may still read that */
@@ -111,7 +112,10 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
   if (!frame->keys) return tn_redispatch(call, 0);
   int bit = tn_key_highest(frame->keys);
   if (bit == TN_BIT_MODE) return run_mode(call, frame->mode->next);
-  if (frame->slot->run == tn_layer_chain) return run_chain(call, bit, frame->layer);
+  if (frame->slot->run == tn_layer_chain) {
+    uint64_t on = tn_thread()->calls.layers & __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE)->numbers;
+    if (on & ~((uint64_t)1 << frame->layer->number)) return run_chain(call, bit, frame->layer);
+  }
   return tn_redispatch(call, tn_key_below(frame->keys, bit));
 }
 
@@ -137,6 +141,7 @@ static tenon_status_t replace(int bit, const tenon_layer_t *fresh, const tenon_l
     if (old->layers[i] != gone) chain->layers[chain->count++] = old->layers[i];
   }
   if (fresh) chain->layers[chain->count++] = fresh;
+  for (uint32_t i = 0; i < chain->count; i++) chain->numbers |= (uint64_t)1 << chain->layers[i]->number;
   chain->before = chains[bit];
   __atomic_store_n(&chains[bit], chain, __ATOMIC_RELEASE);
   return TENON_OK;

@@ -16,8 +16,13 @@
 typedef struct tn_library_t tn_library_t;
 
 enum { TN_GATE_SEVERAL = TN_GATES - 1 };
-/* A trait of ours, beside those of tenon/op.h: it has written inputs, and its calls have the key of the layer that counts. */
+/* Traits of ours, beside those of tenon/op.h: it has written inputs, and its calls have the key of the layer that counts;
+ * attributes without a default; state; types and shapes of single tensors tell all about its results, so that tn_match does
+ * what metas and tn_infer do. */
 #define TN_WRITES TN_KEY(TN_BIT_VIEW)
+#define TN_NEEDS_ATTRS ((uint64_t)1 << 62)
+#define TN_STATEFUL ((uint64_t)1 << 61)
+#define TN_PLAIN ((uint64_t)1 << 60)
 
 enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW, TN_KERNEL_STUB };
 
@@ -133,7 +138,9 @@ struct tenon_op_t {
   tn_arena_t arena;
 };
 
-static inline uint64_t tn_op_mask(const tenon_op_t *op) { return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask; }
+static inline uint64_t tn_op_mask(const tenon_op_t *op) {
+  return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask & ~TN_KEY(TN_BIT_CAREFUL);
+}
 /* The kernel of a slot for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
 const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs);

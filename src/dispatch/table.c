@@ -14,7 +14,8 @@
 /* ---- rows that all operators share ------------------------------------------------------------------------------ */
 
 #define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1) /* above are no keys */
-static const tn_slot_t missing = {.run = tn_layer_missing, .mask = ALL, .rule = TN_RULE_MISSING};
+static const tn_slot_t missing = {
+    .run = tn_layer_missing, .mask = ALL | TN_KEY(TN_BIT_CAREFUL), .rule = TN_RULE_MISSING};
 static const tn_slot_t ambiguous = {.run = tn_layer_ambiguous, .rule = TN_RULE_MISSING};
 static const tn_slot_t others = {.run = tn_layer_others, .rule = TN_RULE_LAYER};
 static const tn_slot_t autograd_others = {.run = tn_layer_autograd_others, .rule = TN_RULE_LAYER};
@@ -29,30 +30,17 @@ static const tn_slot_t autocast = {.run = tn_layer_autocast, .rule = TN_RULE_LAY
 static const tn_slot_t versions = {.run = tn_layer_versions, .rule = TN_RULE_LAYER};
 static const tn_slot_t gradient = {.run = tn_layer_gradient, .rule = TN_RULE_GRADIENT};
 static const tn_slot_t no_gradient = {.run = tn_layer_gradient, .rule = TN_RULE_FALLTHROUGH}; /* says so in backward */
-static const tn_slot_t *rows[TN_KEY_COUNT]; /* NULL: as at the start */
-
-static const tn_slot_t *row_at_start(int bit) {
-  switch (bit) {
-  case TN_BIT_OTHERS: return &others;
-  case TN_BIT_STRIDED:
-  case TN_BIT_DETAIL: return &layout;
-  case TN_BIT_BELOW_VIEW:
-  case TN_BIT_BELOW_AUTOGRAD:
-  case TN_BIT_ABOVE_AUTOGRAD:
-  case TN_BIT_ABOVE_AUTOCAST:
-  case TN_BIT_ABOVE_FUNCTIONAL: return &chain;
-  case TN_BIT_VIEW: return &versions;
-  case TN_BIT_MODE: return &mode;
-  case TN_BIT_TRACE: return &trace;
-  case TN_BIT_AUTOGRAD: return &no_gradient;
-  case TN_BIT_AUTOCAST: return &autocast;
-  default: return bit <= TN_BIT_META ? &missing : &through;
-  }
-}
+#define ROWS                                                                                                           \
+  [TN_BIT_OTHERS] = &others, [TN_BIT_STRIDED] = &layout, [TN_BIT_DETAIL] = &layout, [TN_BIT_BELOW_VIEW] = &chain,      \
+  [TN_BIT_VIEW] = &versions, [TN_BIT_BELOW_AUTOGRAD] = &chain, [TN_BIT_AUTOGRAD] = &no_gradient,                       \
+  [TN_BIT_ABOVE_AUTOGRAD] = &chain, [TN_BIT_AUTOCAST] = &autocast, [TN_BIT_ABOVE_AUTOCAST] = &chain,                   \
+  [TN_BIT_FUNCTIONAL] = &through, [TN_BIT_ABOVE_FUNCTIONAL] = &chain, [TN_BIT_MODE] = &mode, [TN_BIT_TRACE] = &trace
+static const tn_slot_t *const rows_at_start[TN_KEY_COUNT] = {ROWS}; /* of backends there are others: tn_table_row */
+static const tn_slot_t *rows[TN_KEY_COUNT] = {ROWS};
 
 const tn_slot_t *tn_row_get(int bit) {
   const tn_slot_t *row = __atomic_load_n(&rows[bit], __ATOMIC_ACQUIRE);
-  return row ? row : row_at_start(bit);
+  return row ? row : &missing;
 }
 
 static uint64_t begun, over; /* changes of tables and rows */
@@ -74,7 +62,7 @@ static void set_row(const tn_slot_t **row, const tn_slot_t *slot) {
   end_change();
 }
 
-void tn_row_set(int bit, const tn_slot_t *slot) { set_row(&rows[bit], slot); }
+void tn_row_set(int bit, const tn_slot_t *slot) { set_row(&rows[bit], slot ? slot : rows_at_start[bit]); }
 void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_slot_t *slot) {
   set_row(is_autograd ? &backend->gradients : &backend->row, slot);
 }
@@ -126,15 +114,22 @@ static const tn_slot_t *find(const tenon_op_t *op, uint64_t keys, int bit) {
   return shared_slot(op, tn_backend_of_keys(keys));
 }
 
-const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
-  if (!keys) return &missing;
-  int bit = tn_key_highest(keys);
-  if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+/* Of a key that has a place of its own, or depends on several. */
+static __attribute__((noinline)) const tn_slot_t *find_steadily(const tenon_op_t *op, uint64_t keys, int bit) {
   const tn_slot_t *slot;
   uint64_t last;
   do last = tn_table_last_change(), slot = find(op, keys, bit);
   while (tn_table_has_changed(last));
   return slot;
+}
+
+const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
+  if (__builtin_expect(!keys, 0)) return &missing;
+  int bit = tn_key_highest(keys);
+  if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  bool is_layer = bit > TN_BIT_META && bit != TN_BIT_AUTOGRAD;
+  if (is_layer && !__atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE)) return tn_row_get(bit);
+  return find_steadily(op, keys, bit);
 }
 
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
@@ -400,6 +395,7 @@ static tenon_status_t place_layers(tenon_op_t *op) {
 
 static uint64_t mask_of(const tenon_op_t *op) {
   uint64_t mask = ALL;
+  if (op->traits & (TENON_RANDOM | TN_WRITES) || !op->input_count) mask |= TN_KEY(TN_BIT_CAREFUL);
   bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
   if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
   if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
