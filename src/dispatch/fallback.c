@@ -17,12 +17,13 @@
 
 static int32_t strict; /* fallbacks are errors */
 
+enum { UNWRITTEN, WRITTEN, UNDEFINED };
 typedef struct span_t { /* memory on a device that arguments look at, and its copy on the host */
   char *begin, *end;
   tenon_device_t device;
   char *host;
   bool is_read, is_written;
-  const char *writer; /* the first argument that is written, for messages */
+  int state; /* while it is copied back */
 } span_t;
 
 typedef struct move_t { /* one fallback */
@@ -37,11 +38,11 @@ typedef struct move_t { /* one fallback */
 static bool is_elsewhere(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
 
 /* Adds the memory of one tensor; spans that touch become one. */
-static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written, const char *name) {
+static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written) {
   char *begin, *end;
   if (!is_elsewhere(t) || t->keys & TN_TENSOR_UNSET || !tn_place_span(t, &begin, &end)) return TENON_OK;
   bool has_gaps = t->keys & TN_KEY_STRIDED; /* what lies between its elements goes back as it was */
-  span_t fresh = {begin, end, t->device, NULL, is_input || has_gaps, is_written, is_written ? name : NULL};
+  span_t fresh = {begin, end, t->device, NULL, is_input || has_gaps, is_written, UNWRITTEN};
   for (size_t i = 0; i < m->count;) {
     span_t *s = &m->spans[i];
     if (s->device.type != fresh.device.type || s->device.id != fresh.device.id || s->begin >= fresh.end ||
@@ -50,7 +51,6 @@ static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input
       continue;
     }
     fresh.is_read |= s->is_read, fresh.is_written |= s->is_written;
-    if (s->writer) fresh.writer = s->writer;
     if (s->begin < fresh.begin) fresh.begin = s->begin;
     if (s->end > fresh.end) fresh.end = s->end;
     *s = m->spans[--m->count];
@@ -61,17 +61,17 @@ static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input
   return TENON_OK;
 }
 
-static tenon_status_t add_spans(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written, const char *name) {
+static tenon_status_t add_spans(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written) {
   if (!t) return TENON_OK;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
-    for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(add_spans(m, tenon_item(t, i), is_input, is_written, name));
+    for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(add_spans(m, tenon_item(t, i), is_input, is_written));
     return TENON_OK;
   }
   if (t->detail) {
-    TN_TRY(add_spans(m, t->detail->scale, true, false, name));
-    TN_TRY(add_spans(m, t->detail->zero_point, true, false, name));
+    TN_TRY(add_spans(m, t->detail->scale, true, false));
+    TN_TRY(add_spans(m, t->detail->zero_point, true, false));
   }
-  return add_span(m, t, is_input, is_written, name);
+  return add_span(m, t, is_input, is_written);
 }
 
 static tenon_status_t copy_in(move_t *m) {
@@ -86,22 +86,64 @@ static tenon_status_t copy_in(move_t *m) {
   return TENON_OK;
 }
 
-/* What was written goes back; the message says how far that came. */
+static span_t *span_of(const move_t *m, const tenon_tensor_t *t) {
+  for (size_t i = 0; i < m->count; i++) {
+    span_t *s = &m->spans[i];
+    if (s->device.type == t->device.type && s->device.id == t->device.id && (char *)t->data >= s->begin &&
+        (char *)t->data < s->end)
+      return s;
+  }
+  return NULL; /* of a tensor without elements */
+}
+
+/* How far copying back came with an argument; a list of which only a part is written is undefined. */
+static int state_of(const move_t *m, const tenon_tensor_t *t) {
+  if (tn_dtype_is(t->dtype, TENON_LIST)) {
+    int state = t->shape[0] ? state_of(m, tenon_item(t, 0)) : WRITTEN;
+    for (int64_t i = 1; i < t->shape[0]; i++)
+      if (state_of(m, tenon_item(t, i)) != state) return UNDEFINED;
+    return state;
+  }
+  if (t->keys & TN_TENSOR_UNSET) return UNWRITTEN;
+  const span_t *s = is_elsewhere(t) ? span_of(m, t) : NULL;
+  return s ? s->state : WRITTEN;
+}
+
+static void add_names(const move_t *m, int state, const char *word, tn_text_t *text) {
+  const tenon_call_t *call = m->call;
+  const tenon_op_t *op = call->op;
+  const char *separator = word;
+  for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
+    bool is_input = i < op->input_count;
+    const tn_argument_t *argument = is_input ? &op->schema.inputs[i] : &op->schema.outputs[i - op->input_count];
+    const tenon_tensor_t *t = is_input ? call->inputs[i] : call->outputs[i - op->input_count];
+    if (!t || (is_input && !argument->is_written) || state_of(m, t) != state) continue;
+    tn_text_add(text, "%s%s%s", separator == word && text->size ? "; " : "", separator, argument->name);
+    separator = ", ";
+  }
+}
+
+/* The failure of a copy back, with what that means for each argument that is written to. */
+static tenon_status_t tell_states(const move_t *m, tenon_status_t status) {
+  tn_text_t text = {0};
+  add_names(m, UNDEFINED, "undefined now: ", &text);
+  add_names(m, WRITTEN, "written: ", &text);
+  add_names(m, UNWRITTEN, "unwritten: ", &text);
+  status = tn_prefix(status, "%s: copying back failed (%s): ", m->call->op->name, tn_text_get(&text));
+  tn_text_clear(&text);
+  return status;
+}
+
+/* What was written goes back. */
 static tenon_status_t copy_back(move_t *m) {
   for (size_t i = 0; i < m->count; i++) {
-    const span_t *s = &m->spans[i];
+    span_t *s = &m->spans[i];
     uint64_t size = (uint64_t)(s->end - s->begin);
     if (!s->is_written) continue;
     tenon_status_t status = tn_place_copy(s->host, (tenon_device_t){1, 0}, s->begin, s->device, size);
     m->bytes += size;
-    if (status == TENON_OK) continue;
-    tn_text_t later = {0};
-    for (size_t k = i + 1; k < m->count; k++)
-      if (m->spans[k].is_written) tn_text_add(&later, "%s%s", later.size ? ", " : "", m->spans[k].writer);
-    status = tn_prefix(status, "%s: copying %s back: its contents are undefined now%s%s: ", m->call->op->name,
-                       s->writer, later.size ? ", not written yet: " : "", later.size ? tn_text_get(&later) : "");
-    tn_text_clear(&later);
-    return status;
+    s->state = status == TENON_OK ? WRITTEN : UNDEFINED;
+    if (status != TENON_OK) return tell_states(m, status);
   }
   return TENON_OK;
 }
@@ -109,13 +151,8 @@ static tenon_status_t copy_back(move_t *m) {
 /* ---- arguments as the CPU sees them ----------------------------------------------------------------------------- */
 
 static void *host_of(const move_t *m, const tenon_tensor_t *t) {
-  for (size_t i = 0; i < m->count; i++) {
-    const span_t *s = &m->spans[i];
-    if (s->device.type == t->device.type && s->device.id == t->device.id && (char *)t->data >= s->begin &&
-        (char *)t->data < s->end)
-      return s->host + ((char *)t->data - s->begin);
-  }
-  return NULL; /* of a tensor without elements */
+  const span_t *s = span_of(m, t);
+  return s ? s->host + ((char *)t->data - s->begin) : NULL;
 }
 
 static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_tensor);
@@ -133,8 +170,8 @@ static tenon_status_t mirror_detail(move_t *m, const tenon_detail_t *detail, con
 
 static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_tensor) {
   *out_tensor = t;
+  if (t && t->keys & TN_TENSOR_UNSET) return tn_tensor_unset(t->dtype, TENON_RANK_MAX, out_tensor);
   if (!t || (!is_elsewhere(t) && !tn_dtype_is(t->dtype, TENON_LIST))) return TENON_OK;
-  if (t->keys & TN_TENSOR_UNSET) return tn_tensor_unset(t->dtype, TENON_RANK_MAX, out_tensor);
   tenon_tensor_t *copy = tn_scratch(sizeof *copy);
   if (!copy) return tn_no_memory("a fallback", sizeof *copy);
   *copy = *t;
@@ -151,15 +188,26 @@ static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_
   return TENON_OK;
 }
 
-/* A result whose shape only running told: on the host now, it goes to the device. */
-static tenon_status_t settle(move_t *m, tenon_tensor_t *slot, tenon_tensor_t *made, tenon_device_t device) {
-  tenon_tensor_t *placed = NULL;
-  if (made->keys & TN_TENSOR_UNSET) return TENON_OK;
-  TN_TRY(tenon_tensor_copy_to(made, device, &placed));
-  tenon_status_t status = tn_slot_take(slot, placed);
-  if (status == TENON_OK) tn_tensor_place(slot, device);
-  m->bytes += (uint64_t)tenon_count(made) * made->dtype.bits * made->dtype.lanes / 8;
-  tenon_tensor_release(placed);
+/* Results whose shape only running told: on the host now, they go to the device if all went well so far. */
+static tenon_status_t settle(move_t *m, tenon_tensor_t *slot, tenon_tensor_t *made, tenon_device_t device,
+                             tenon_status_t status) {
+  tenon_tensor_t *there = NULL;
+  if (!slot) return status;
+  if (tn_dtype_is(slot->dtype, TENON_LIST)) {
+    for (int64_t i = 0; i < slot->shape[0]; i++)
+      status = settle(m, tenon_item(slot, i), tenon_item(made, i), device, status);
+    return status;
+  }
+  if (!(slot->keys & TN_TENSOR_UNSET)) return status;
+  if (status == TENON_OK && !(made->keys & TN_TENSOR_UNSET)) {
+    status = tenon_tensor_copy_to(made, device, &there);
+    if (status == TENON_OK) status = tn_slot_take(slot, there);
+    if (status == TENON_OK) tn_tensor_place(slot, device);
+    else status = tell_states(m, status);
+    m->bytes += (uint64_t)tenon_count(made) * made->dtype.bits * made->dtype.lanes / 8;
+    tenon_tensor_release(there);
+  }
+  tenon_tensor_release(made);
   return status;
 }
 
@@ -183,17 +231,14 @@ static tenon_status_t run(move_t *m) {
     if (outputs[made]) keys |= outputs[made]->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL);
   }
   tenon_tensor_t *const *inputs_before = call->inputs, *const *outputs_before = call->outputs;
+  void *workspace = call->workspace; /* memory of the device, if there is any */
   if (status == TENON_OK) {
-    call->inputs = inputs, call->outputs = outputs;
+    call->inputs = inputs, call->outputs = outputs, call->workspace = NULL;
     status = tn_redispatch(call, keys);
-    call->inputs = inputs_before, call->outputs = outputs_before;
+    call->inputs = inputs_before, call->outputs = outputs_before, call->workspace = workspace;
   }
   if (status == TENON_OK) status = copy_back(m);
-  for (uint32_t o = 0; o < made; o++) {
-    if (!call->outputs[o] || !(call->outputs[o]->keys & TN_TENSOR_UNSET)) continue;
-    if (status == TENON_OK) status = settle(m, call->outputs[o], outputs[o], device);
-    tenon_tensor_release(outputs[o]);
-  }
+  for (uint32_t o = 0; o < made; o++) status = settle(m, call->outputs[o], outputs[o], device, status);
   return status;
 }
 
@@ -213,9 +258,9 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = TENON_OK;
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
-    status = add_spans(&m, call->inputs[i], true, op->schema.inputs[i].is_written, op->schema.inputs[i].name);
+    status = add_spans(&m, call->inputs[i], true, op->schema.inputs[i].is_written);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    status = add_spans(&m, call->outputs[o], false, true, op->schema.outputs[o].name);
+    status = add_spans(&m, call->outputs[o], false, true);
   if (status == TENON_OK) status = copy_in(&m);
   if (status == TENON_OK) status = run(&m);
   for (size_t i = 0; i < m.count; i++) tn_release_aligned(m.spans[i].host);

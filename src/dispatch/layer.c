@@ -249,7 +249,8 @@ static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t 
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tenon_op_t *op = call->op;
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
-  if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace) {
+  bool is_fallback = kernel->words.flags & TN_KERNEL_FALLBACK; /* who runs on the CPU gets it there */
+  if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback) {
     tn_scratch_mark_t mark = tn_scratch_mark();
     tn_inference_t inference = {0};
     tenon_meta_t **inputs, **outputs;
