@@ -1,6 +1,8 @@
 /* What depends on the order of elements: arg_max, arg_min, top_k along an axis, and unique.  All of them work on keys
  * (order.h), so that one piece of code serves every dtype.
  * Invariant: among equal elements the first counts as the better one, unless an attribute says otherwise. */
+#include <tenon/iterator.h>
+
 #include "axes.h"
 #include "copy.h"
 #include "order.h"
@@ -280,7 +282,7 @@ static tenon_status_t unique_infer(tenon_infer_t *infer) {
   TENON_OP(name "(Tensor x, *, int axis=0, bool keepdims=True, bool select_last_index=False) -> Tensor",               \
     TENON_DOC("The position of the " which " element along an axis: of the first such one, or the last."),             \
     TENON_TYPES("x: number|bool; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(arg_infer),                        \
-    TENON_KERNEL("cpu", run))
+    TENON_REDUCES("x over axis"), TENON_KERNEL("cpu", run))
 TENON_ITEMS(core_sort,
   ARG("arg_max", "largest", arg_max_run),
   ARG("arg_min", "smallest", arg_min_run),

@@ -231,30 +231,29 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
 }
 
 /* Axes [first, first + count) as x has them; those of extent 1 do not matter. */
-static axes_t axes_of(const tenon_iterator_t *it, int32_t first, int32_t count) {
-  axes_t axes = {.count = 0};
+static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, int32_t count, int64_t element) {
+  axes->count = 0;
   for (int32_t i = first; i < first + count; i++) {
     if (it->shape[i] == 1) continue;
-    axes.shape[axes.count] = it->shape[i];
-    axes.stride[axes.count++] = it->strides[0][i] / (it->tensors[0]->dtype.bits / 8);
+    axes->shape[axes->count] = it->shape[i];
+    axes->stride[axes->count++] = it->strides[0][i] / element;
   }
-  return axes;
 }
 
 static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
   const tenon_tensor_t *x = it->tensors[0];
-  plan_t p = {.x = (const char *)x->data + it->offsets[0],
-              .out = (char *)it->tensors[2]->data + it->offsets[2],
-              .element = element_size(x),
-              .how = how,
-              .blocks = 1};
+  plan_t p;
+  p.x = (const char *)x->data + it->offsets[0], p.out = (char *)it->tensors[2]->data + it->offsets[2];
+  p.kind = NULL, p.shift = NULL, p.partial = NULL;
+  p.element = element_size(x), p.how = how, p.blocks = p.pieces = 1;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) p.kind = &kinds[i];
   if (!p.kind) return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
   p.fold = &p.kind->folds[fold];
   p.rows = p.width = p.last = 1;
   p.outputs = it->end, p.reduced_count = it->inner;
-  p.kept = axes_of(it, 0, it->ndim), p.reduced = axes_of(it, it->ndim, it->reduced);
+  set_axes(&p.kept, it, 0, it->ndim, p.element);
+  set_axes(&p.reduced, it, it->ndim, it->reduced, p.element);
   if (p.reduced_count == 0) { /* only the identity is left */
     word_t none[1];
     p.fold->start(none, 1);

@@ -3,7 +3,6 @@
  * is right for every operand, so the numbering of elements means the same to all of them. */
 #include "dispatch/iterator.h"
 
-#include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
@@ -51,11 +50,19 @@ static void range_of(const tenon_tensor_t *t, uintptr_t *out_begin, uintptr_t *o
   *out_begin = data + (uintptr_t)low, *out_end = data + (uintptr_t)high;
 }
 
+static inline bool is_same(const int64_t *a, const int64_t *b, int32_t count) {
+  for (int32_t i = 0; i < count; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+static bool is_same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  return a->ndim == b->ndim && is_same(a->shape, b->shape, a->ndim);
+}
+
 static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* element i is where element i is */
-  size_t size = (size_t)a->ndim * sizeof *a->shape;
-  return a->data == b->data && a->byte_offset == b->byte_offset && a->ndim == b->ndim &&
-         a->dtype.bits == b->dtype.bits &&
-         (size == 0 || (memcmp(a->shape, b->shape, size) == 0 && memcmp(a->strides, b->strides, size) == 0));
+  return a->data == b->data && a->byte_offset == b->byte_offset && a->dtype.bits == b->dtype.bits &&
+         is_same_shape(a, b) && is_same(a->strides, b->strides, a->ndim);
 }
 
 /* An input in the memory of a result must be read before that is written: element by element of a pointwise operator that
@@ -118,10 +125,6 @@ static tenon_status_t listed_axes(making_t *m) {
     TN_TRY(
         add_axis(m, t->dtype.bits == 32 ? ((const int32_t *)t->data)[i * step] : ((const int64_t *)t->data)[i * step]));
   return TENON_OK;
-}
-
-static bool is_same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  return a->ndim == b->ndim && (!a->ndim || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape));
 }
 
 /* Which axes of the input vanish; they and the result's shape must agree. */
@@ -199,9 +202,7 @@ static bool is_one_run(const making_t *m, bool by_memory) {
     const tenon_tensor_t *t = m->tensors[i];
     if (!t) continue;
     bool is_plain = !(t->keys & TN_KEY_STRIDED) && !(like->keys & TN_KEY_STRIDED);
-    if (is_same_shape(t, like) &&
-        (is_plain || !memcmp(t->strides, like->strides, (size_t)t->ndim * sizeof *t->strides)))
-      continue;
+    if (is_same_shape(t, like) && (is_plain || is_same(t->strides, like->strides, t->ndim))) continue;
     if (i >= m->op->input_count || tenon_count(t) != 1) return false;
   }
   return !(like->keys & TN_KEY_STRIDED) || (by_memory && tn_is_packed(like));
@@ -254,7 +255,7 @@ tenon_status_t tn_iterator_make(tenon_call_t *call, tenon_iterator_t *it) {
     it->ndim = 1, m.shape[0] = it->end;
     for (uint32_t i = 0; i < m.count; i++) {
       const tenon_tensor_t *t = m.tensors[i];
-      bool moves = t && (it->end == 1 || i >= op->input_count || tenon_count(t) != 1);
+      bool moves = t && (it->end == 1 || i >= op->input_count || is_same_shape(t, result));
       m.strides[i][0] = moves ? size_of(t) : 0;
     }
   } else {

@@ -321,6 +321,26 @@ class Operators(Command):
         self.assertEqual(names, sorted(names))
         self.assertIn("core::matmul", names)
 
+    def test_stubs_are_listed_with_signatures_and_filled_slots(self):
+        self.write("fill.c", "#include <tenon/iterator.h>\nstatic tenon_status_t f(const tenon_iterator_t *it) { return tenon_fail(it, TENON_INTERNAL, \"f\"); }\n"
+                             "TENON_LIBRARY(fill, \"1\", TENON_EXTEND(\"core::sub\", TENON_STUB(\"npu f32\", f)), "
+                             "TENON_EXTEND(\"core::reduce_max\", TENON_STUB(\"npu\", f), TENON_STUB(\"cpu avx2 f32\", f)))\n")
+        self.fine("build", "fill.c")
+        text = self.fine("ops", "--stubs")
+        self.assertRegex(text, r"(?m)^stub +goes over +filled slots +arguments$")
+        self.assertRegex(text, r"(?m)^core::add +pointwise .*\bcpu\b +\(Tensor a, Tensor b\) -> Tensor$")
+        self.assertRegex(text, r"(?m)^core::reduce_max +x over axes .*\bcpu\b +\(Tensor x, Tensor\? @host axes=None,")
+        self.assertNotIn("core::matmul", text)
+        self.assertIn("no key is called 'npu'", self.fails(1, "ops", "--stubs", "--for", "npu"))
+        header, biggest, less = self.fine("ops", "--stubs", "--for", "npu", "fill.so").splitlines()
+        self.assertRegex(biggest, r"^core::reduce_max +x over axes +npu from fill +\(Tensor x")
+        self.assertRegex(less, r"^core::sub +pointwise +npu from fill +\(Tensor a, Tensor b\) -> Tensor$")
+        (row,) = [row for row in self.fine("ops", "--stubs", "fill.so").splitlines() if row.startswith("core::reduce_max")]
+        self.assertRegex(row, r"cpu avx2 from fill( \(not on this processor\))?, npu from fill, ")
+        slots = [row["slots"] for row in json.loads(self.fine("ops", "--stubs", "--for", "npu", "--json", "fill.so"))]
+        self.assertEqual(slots[1][0], {"backend": "npu", "capability": "", "kernel": "npu stub f32", "library": "fill"})
+        self.assertRegex(self.fine("show", "core::sub", "--ops", "fill.so"), r"(?m)^  npu +kernel: npu stub f32 \[fill, number \d+\]")
+
     def test_a_library_that_is_not_there_is_a_failure(self):
         self.assertIn("gone.so", self.fails(1, "ops", "gone.so"))
 

@@ -533,10 +533,34 @@ TEST("axes that broadcasting made are what core::sum_to's stub gets") {
   tenon_tensor_t *inputs[2] = {view_of(&x, true), tensor_of("i64[2] 1 2")}, *out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("core::sum_to"), NULL, inputs, &out, 0), TENON_OK);
   tenon_tensor_t *host = host_of(out);
-  CHECK_TENSOR(host, "i32[1, 2] -72 -30"); /* np.arange(12) * 7 - 47, the sixth time less 0, by axes 0 and 1 */
+  CHECK_TENSOR(host, "i32[1, 2] -72 -30"); /* (np.arange(12) * 7 - 47).reshape(6, 2).sum(0) */
   tenon_tensor_release(inputs[0]), tenon_tensor_release(inputs[1]), tenon_tensor_release(out),
       tenon_tensor_release(host);
   tenon_registration_release(r);
+}
+
+/* Where -10 is; nowhere: -1. */
+static tenon_status_t find(const tenon_iterator_t *it) {
+  for (int64_t i = it->begin; i < it->end; i++) {
+    int64_t at = -1;
+    for (int64_t k = 0; k < it->inner; k++)
+      if (*(int32_t *)(void *)address(it, 0, i, k) == -10) at = k;
+    *(int64_t *)(void *)address(it, 1, i, 0) = at;
+  }
+  return TENON_OK;
+}
+
+TEST("a stub stands beside the whole kernel that the CPU has") {
+  start();
+  tenon_registration_t *r = fill_slot("core::arg_max", "npu i32 strided", find, 0);
+  tenon_tensor_t *host = tensor_of("i32[3, 2] 1 -10 -10 5 6 7"), *x = NULL, *out = NULL;
+  tenon_attrs_t *attrs = attrs_of(op_of("core::arg_max"), "axis=-1; keepdims=False");
+  CHECK_STATUS(tenon_tensor_copy_to(host, npu_device, &x), TENON_OK);
+  CHECK_STATUS(tenon_op_call(op_of("core::arg_max"), attr_values(attrs), &x, &out, 0), TENON_OK);
+  tenon_tensor_release(host), host = host_of(out);
+  CHECK_TENSOR(host, "i64[3] 1 0 -1");
+  tenon_tensor_release(x), tenon_tensor_release(out), tenon_tensor_release(host);
+  tenon_attrs_release(attrs), tenon_registration_release(r);
 }
 
 /* ---- lists and errors ------------------------------------------------------------------------------------------- */
