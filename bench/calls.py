@@ -13,12 +13,16 @@ import subprocess
 import report
 
 OPS = (10, 1000, 100000)
-COUNTED = ("direct", "run", "bound", "typed", "inferred", "layer", "fallback", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
+COUNTED = ("direct", "run", "bound", "stateful", "stateful_bound", "source", "source_bound", "typed", "inferred", "layer", "fallback", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
 CALLS = 10000  # of a counted case
 TEXTS = {
     "direct": "direct call in C",
     "run": "tenon_op_run",
     "bound": "tenon_bound_run",
+    "stateful": "tenon_op_run, operator with 8 states by attributes",
+    "stateful_bound": "tenon_bound_run, operator with state",
+    "source": "tenon_op_call_into, source with 8 states",
+    "source_bound": "tenon_bound_call_into, source on a device",
     "typed": "tenon_op_run, kernel for some dtypes",
     "inferred": "tenon_op_run, operator with infer",
     "layer": "tenon_op_run under an empty layer",

@@ -54,6 +54,16 @@ static tenon_status_t infer_like_first(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+static tenon_status_t state_create(tenon_node_t *node) {
+  node->state = malloc(1);
+  return node->state ? TENON_OK : tenon_fail(node, TENON_MEMORY, "no memory for a state");
+}
+
+static tenon_status_t source_run(tenon_call_t *call) {
+  ((float *)call->outputs[0]->data)[0] = 1;
+  return TENON_OK;
+}
+
 /* clang-format off */
 TENON_LIBRARY(kinds, "1.0.0",
   TENON_OP("typed(Tensor a, Tensor b) -> Tensor",
@@ -62,6 +72,11 @@ TENON_LIBRARY(kinds, "1.0.0",
     TENON_TYPES("a, b: f32; out = a"), TENON_INFER(infer_like_first), TENON_KERNEL("cpu", run_00)),
   TENON_OP("four(Tensor a, Tensor b) -> Tensor",
     TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a, b, out: [n, c, h, w]"), TENON_KERNEL("cpu", run_00)),
+  TENON_OP("stateful(Tensor a, Tensor b, *, int n=0) -> Tensor",
+    TENON_TYPES("a, b: f32; out = a"), TENON_SHAPES("a, b, out: [k]"), TENON_STATE(state_create, free),
+    TENON_KERNEL("cpu", run_00)),
+  TENON_OP("source(*, int n=0, device device='cpu') -> Tensor",
+    TENON_TYPES("out = f32"), TENON_SHAPES("out: [1]"), TENON_STATE(state_create, free), TENON_KERNEL("cpu", source_run)),
   TENON_OP("loop(Tensor a, Tensor b) -> Tensor",
     TENON_TYPES("a, b: f32; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_LOOP("f32, f32 -> f32", add_loop)))
@@ -70,8 +85,9 @@ TENON_LIBRARY(kinds, "1.0.0",
 /* ---- what the cases work on ------------------------------------------------------------------------------------- */
 
 typedef struct subject_t { /* of one thread */
-  const tenon_op_t *hot, *typed, *inferred, *four, *loop, *const *ops;
-  tenon_bound_t *bound;
+  const tenon_op_t *hot, *typed, *inferred, *four, *loop, *stateful, *source, *const *ops;
+  tenon_bound_t *bound, *stateful_bound, *source_bound;
+  const tenon_value_t *stateful_attrs, *source_attrs; /* of the first of several sets that have a state */
   tenon_tensor_t *inputs[2], *outputs[1], *inputs_4[2], *outputs_4[1]; /* the latter of rank 4 */
   tenon_tensor_t *away[3]; /* without elements, on a device that falls back */
   tenon_layer_t *layer;    /* that only passes calls on */
@@ -156,6 +172,22 @@ static void prepare_away(subject_t *s) {
       fail("a tensor on a device");
 }
 
+/* Calls with several values of its attribute n, each of which gets a state; gives those of the first. */
+static const tenon_value_t *make_states(subject_t *s, const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  enum { STATES = 8 };
+  const tenon_value_t *first = NULL, *values;
+  for (int64_t n = 1; n <= STATES; n++) {
+    tenon_attrs_t *attrs = NULL;
+    if (tenon_attrs_create(op, &attrs) != TENON_OK || tenon_attrs_int(attrs, "n", n) != TENON_OK ||
+        tenon_attrs_values(attrs, &values) != TENON_OK ||
+        tenon_op_call_into(op, values, inputs, s->outputs) != TENON_OK)
+      fail("a state");
+    if (n == 1) first = values; /* its attributes stay */
+    else tenon_attrs_release(attrs);
+  }
+  return first;
+}
+
 /* Threads share the operators and nothing else. */
 static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table, const uint32_t *order) {
   *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
@@ -168,6 +200,11 @@ static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *
   s->layer = layer;
   prepare_away(s);
   if (tenon_bound_create(s->hot, NULL, &s->bound) != TENON_OK) fail("a bound call");
+  s->stateful = find("kinds::stateful"), s->source = find("kinds::source");
+  s->stateful_attrs = make_states(s, s->stateful, s->inputs), s->source_attrs = make_states(s, s->source, NULL);
+  if (tenon_bound_create(s->stateful, s->stateful_attrs, &s->stateful_bound) != TENON_OK ||
+      tenon_bound_create_on((tenon_device_t){1, 0}, s->source, s->source_attrs, &s->source_bound) != TENON_OK)
+    fail("a bound call");
 }
 
 /* ---- the cases -------------------------------------------------------------------------------------------------- */
@@ -181,6 +218,10 @@ static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *
 CASE(direct, bad |= direct_kernel(s->inputs[0], s->inputs[1], s->outputs[0]);)
 CASE(run, bad |= tenon_op_run(s->hot, NULL, s->inputs, s->outputs);)
 CASE(bound, bad |= tenon_bound_run(s->bound, s->inputs, s->outputs);)
+CASE(stateful, bad |= tenon_op_run(s->stateful, s->stateful_attrs, s->inputs, s->outputs);)
+CASE(stateful_bound, bad |= tenon_bound_run(s->stateful_bound, s->inputs, s->outputs);)
+CASE(source, bad |= tenon_op_call_into(s->source, s->source_attrs, NULL, s->outputs);)
+CASE(source_bound, bad |= tenon_bound_call_into(s->source_bound, NULL, s->outputs);)
 CASE(typed, bad |= tenon_op_run(s->typed, NULL, s->inputs, s->outputs);)
 CASE(inferred, bad |= tenon_op_run(s->inferred, NULL, s->inputs, s->outputs);)
 CASE(call_into, bad |= tenon_op_call_into(s->hot, NULL, s->inputs, s->outputs);)
@@ -223,6 +264,10 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"walk_direct", case_walk_direct},
                                {"walk", case_walk},
                                {"bound", case_bound},
+                               {"stateful", case_stateful},
+                               {"stateful_bound", case_stateful_bound},
+                               {"source", case_source},
+                               {"source_bound", case_source_bound},
                                {"typed", case_typed},
                                {"inferred", case_inferred},
                                {"layer", case_layer},

@@ -202,13 +202,23 @@ TENON_API tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_va
                                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                        tenon_tensor_t **outputs, uint64_t wanted);
-/* An operator with attributes, its state and its prepared code: the hot form where an operator has state. */
+/* An operator with attributes and a state of its own: the hot form of operators that have state, or no tensor arguments, in
+ * eager use.  attrs (from tenon_attrs_values; NULL: defaults) are copied.  Calls without it look the state of their
+ * attributes up, and share it.  Several threads may call at once, as far as the operator's state allows ("serial" kernels
+ * take turns).  It holds the operator's library, or what a program defined. */
 typedef struct tenon_bound_t tenon_bound_t;
 TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs,
                                             tenon_bound_t **out_bound);
+/* The same for calls on one device: where no tensor says where a call runs, it is there, whatever the thread's default
+ * device, and a device attribute of the operator is that one; tensors elsewhere are an error. */
+TENON_API tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op, const tenon_value_t *attrs,
+                                               tenon_bound_t **out_bound);
 TENON_API void tenon_bound_release(tenon_bound_t *bound);
+/* As tenon_op_run, tenon_op_call_into and tenon_op_call. */
 TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                          tenon_tensor_t *const *outputs);
+TENON_API tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                               tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                           uint64_t wanted);
 

@@ -626,6 +626,16 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_t
   return status;
 }
 
+tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
+                           tenon_tensor_t *const *outputs) {
+  return run(op, attrs, inputs, outputs, state);
+}
+
+tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  return enter(op, attrs, state, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
+}
+
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted) {
   return enter(op, attrs, state, inputs, outputs, wanted, true, NULL);
@@ -651,82 +661,4 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
     return status;
   }
   return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
-}
-
-/* ---- bound calls ------------------------------------------------------------------------------------------------ */
-
-struct tenon_bound_t {
-  const tenon_op_t *op;
-  tenon_value_t *attrs;
-  void *state;
-  tn_arena_t arena;
-  int64_t references;  /* the caller's, and of histories that need its state; under the lock */
-  tenon_bound_t *next; /* all that have a state */
-};
-
-static tn_mutex_t bounds_lock = TN_MUTEX_INIT;
-static tenon_bound_t *bounds;
-
-tenon_bound_t *tn_bound_retain(const void *state) {
-  tn_mutex_lock(&bounds_lock);
-  tenon_bound_t *bound = state ? bounds : NULL;
-  while (bound && bound->state != state) bound = bound->next;
-  if (bound) bound->references++;
-  tn_mutex_unlock(&bounds_lock);
-  return bound;
-}
-
-static bool is_last(tenon_bound_t *bound) {
-  tn_mutex_lock(&bounds_lock);
-  bool last = --bound->references == 0;
-  tenon_bound_t **at = &bounds;
-  while (last && *at && *at != bound) at = &(*at)->next;
-  if (last && *at) *at = bound->next;
-  tn_mutex_unlock(&bounds_lock);
-  return last;
-}
-
-tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound) {
-  if (!attrs) attrs = op->defaults;
-  TN_TRY(tn_values_check(&op->schema, attrs));
-  tenon_bound_t *bound = tn_allocate_zero(1, sizeof *bound);
-  if (!bound) return tn_no_memory("a bound call", sizeof *bound);
-  bound->op = op, bound->references = 1;
-  bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs);
-  tenon_status_t status = bound->attrs ? TENON_OK : tn_no_memory("a bound call", sizeof *attrs);
-  for (uint32_t i = 0; i < op->schema.attr_count && status == TENON_OK; i++)
-    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i]))
-      status = tn_no_memory("a bound call", sizeof *attrs);
-  if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &bound->state);
-  if (status == TENON_OK) tn_values_retain(bound->attrs, op->schema.attr_count);
-  if (status != TENON_OK) {
-    tn_arena_clear(&bound->arena);
-    tn_release_memory(bound);
-    return status;
-  }
-  tn_registry_use(op->library);
-  tn_mutex_lock(&bounds_lock);
-  if (bound->state) bound->next = bounds, bounds = bound;
-  tn_mutex_unlock(&bounds_lock);
-  *out_bound = bound;
-  return TENON_OK;
-}
-
-void tenon_bound_release(tenon_bound_t *bound) {
-  if (!bound || !is_last(bound)) return;
-  const tn_library_t *library = bound->op->library;
-  if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
-  tn_values_release(bound->attrs, bound->op->schema.attr_count);
-  tn_arena_clear(&bound->arena);
-  tn_release_memory(bound);
-  tn_registry_unuse(library);
-}
-
-tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return run(bound->op, bound->attrs, inputs, outputs, bound->state);
-}
-
-tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                uint64_t wanted) {
-  return enter(bound->op, bound->attrs, bound->state, inputs, outputs, wanted, true, NULL);
 }

@@ -19,7 +19,11 @@ tenon_status_t tn_slot_become(tenon_tensor_t *slot, tenon_tensor_t *fresh);
 /* call, with the caller's state (NULL: the operator's own by attribute values).  Outputs that are NULL and wanted are made. */
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                        tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random);
-/* The same with a state of the caller's. */
+/* run, call into and call with a state of the caller's. */
+tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
+                           tenon_tensor_t *const *outputs);
+tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted);
 /* Takes `draws` numbers from the thread's generator, else the device's: generator.c. */

@@ -1,0 +1,155 @@
+/* Bound calls: an operator with attributes, a state of its own, and a device.  For programs that often call an operator with
+ * state, or one without tensor arguments: attributes are checked and the state is made once, and nothing is looked up by their
+ * values.  Invariant: attributes, state and the operator's library live as long as the binding. */
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/value.h"
+#include "dispatch/call.h"
+#include "dispatch/place.h"
+#include "dispatch/registry.h"
+
+struct tenon_bound_t {
+  const tenon_op_t *op;
+  tenon_value_t *attrs;
+  void *state;
+  tenon_device_t device;
+  bool has_device; /* else it runs where any call would */
+  tn_arena_t arena;
+  int64_t references;  /* the caller's, and of histories that need its state; under the lock */
+  tenon_bound_t *next; /* all that have a state */
+};
+
+static tn_mutex_t lock = TN_MUTEX_INIT;
+static tenon_bound_t *bounds;
+
+tenon_bound_t *tn_bound_retain(const void *state) {
+  tn_mutex_lock(&lock);
+  tenon_bound_t *bound = state ? bounds : NULL;
+  while (bound && bound->state != state) bound = bound->next;
+  if (bound) bound->references++;
+  tn_mutex_unlock(&lock);
+  return bound;
+}
+
+static bool is_last(tenon_bound_t *bound) {
+  tn_mutex_lock(&lock);
+  bool last = --bound->references == 0;
+  tenon_bound_t **at = &bounds;
+  while (last && *at && *at != bound) at = &(*at)->next;
+  if (last && *at) *at = bound->next;
+  tn_mutex_unlock(&lock);
+  return last;
+}
+
+static tenon_status_t bind(tenon_bound_t *bound, const tenon_value_t *attrs) {
+  const tenon_op_t *op = bound->op;
+  if (!(bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs)))
+    return tn_no_memory("a bound call", sizeof *attrs);
+  for (uint32_t i = 0; i < op->schema.attr_count; i++) {
+    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i])) return tn_no_memory("a bound call", sizeof *attrs);
+    if (bound->has_device && op->schema.attrs[i].kind == TENON_KIND_DEVICE)
+      bound->attrs[i] = (tenon_value_t){TENON_KIND_DEVICE, 0, {.device = bound->device}};
+  }
+  return op->create ? tn_state_create(op, bound->attrs, &bound->state) : TENON_OK;
+}
+
+static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs, const tenon_device_t *device,
+                             tenon_bound_t **out_bound) {
+  *out_bound = NULL;
+  if (!attrs) attrs = op->defaults;
+  TN_TRY(tn_values_check(&op->schema, attrs));
+  if (device && !tn_backend_of(*device))
+    return tn_fail(TENON_INVALID, "%s: device (type %d, id %d) belongs to no backend", op->name, (int)device->type,
+                   (int)device->id);
+  tenon_bound_t *bound = tn_allocate_zero(1, sizeof *bound);
+  if (!bound) return tn_no_memory("a bound call", sizeof *bound);
+  bound->op = op, bound->references = 1, bound->has_device = device != NULL;
+  if (device) bound->device = *device;
+  tenon_status_t status = bind(bound, attrs);
+  if (status != TENON_OK) {
+    tn_arena_clear(&bound->arena);
+    tn_release_memory(bound);
+    return status;
+  }
+  tn_values_retain(bound->attrs, op->schema.attr_count);
+  tn_registry_use(op->library);
+  tn_mutex_lock(&lock);
+  if (bound->state) bound->next = bounds, bounds = bound;
+  tn_mutex_unlock(&lock);
+  *out_bound = bound;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound) {
+  return create(op, attrs, NULL, out_bound);
+}
+
+tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op, const tenon_value_t *attrs,
+                                     tenon_bound_t **out_bound) {
+  return create(op, attrs, &device, out_bound);
+}
+
+void tenon_bound_release(tenon_bound_t *bound) {
+  if (!bound || !is_last(bound)) return;
+  const tn_library_t *library = bound->op->library;
+  if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
+  tn_values_release(bound->attrs, bound->op->schema.attr_count);
+  tn_arena_clear(&bound->arena);
+  tn_release_memory(bound);
+  tn_registry_unuse(library);
+}
+
+/* ---- on a device ------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t elsewhere(const tenon_bound_t *bound, tenon_device_t device) {
+  const tn_backend_t *here = tn_backend_of(device), *wanted = tn_backend_of(bound->device);
+  return tn_fail(TENON_INVALID, "%s: bound to %s:%d, but its arguments are on %s:%d", bound->op->name, wanted->name,
+                 (int)(bound->device.id & 255), here ? here->name : "no backend", (int)(device.id & 255));
+}
+
+/* Tensors say where a call runs; where there are none it is the thread's default device, for this call the binding's. */
+typedef enum way_t { RUN, CALL_INTO, CALL } way_t;
+
+static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                         uint64_t wanted) {
+  return way == RUN         ? tn_run_with(b->op, b->attrs, b->state, inputs, outputs)
+         : way == CALL_INTO ? tn_call_into_with(b->op, b->attrs, b->state, inputs, outputs)
+                            : tn_call_with(b->op, b->attrs, b->state, inputs, outputs, wanted);
+}
+
+static __attribute__((noinline)) tenon_status_t go_there(const tenon_bound_t *bound, way_t way,
+                                                         tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                                         uint64_t wanted) {
+  tn_thread_calls_t *calls = &tn_thread()->calls;
+  int32_t type = calls->device_type, id = calls->device_id;
+  calls->device_type = bound->device.type, calls->device_id = bound->device.id;
+  tenon_device_t device = tn_device_of(bound->op, bound->attrs, inputs);
+  tenon_status_t status = device.type == bound->device.type && device.id == bound->device.id
+                              ? go(bound, way, inputs, outputs, wanted)
+                              : elsewhere(bound, device);
+  calls->device_type = type, calls->device_id = id;
+  return status;
+}
+
+static inline tenon_status_t enter(const tenon_bound_t *bound, way_t way, tenon_tensor_t *const *inputs,
+                                   tenon_tensor_t *const *outputs, uint64_t wanted) {
+  tenon_tensor_t **results = (tenon_tensor_t **)(uintptr_t)outputs;
+  return bound->has_device ? go_there(bound, way, inputs, results, wanted) : go(bound, way, inputs, results, wanted);
+}
+
+tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  return enter(bound, RUN, inputs, outputs, 0);
+}
+
+tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                     tenon_tensor_t *const *outputs) {
+  return enter(bound, CALL_INTO, inputs, outputs, 0);
+}
+
+tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                uint64_t wanted) {
+  return enter(bound, CALL, inputs, outputs, wanted);
+}
