@@ -35,6 +35,37 @@ tenon_status_t core_with(tenon_call_t *call, int use, tenon_tensor_t *t, double 
   return other ? INVOKE(call, use, NULL, out, t, other) : TENON_MEMORY;
 }
 
+tenon_status_t core_slice(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis, int64_t begin, int64_t end,
+                          tenon_tensor_t **out) {
+  tenon_tensor_t *from = core_ints(call, 1, &begin), *to = core_ints(call, 1, &end), *along = core_ints(call, 1, &axis);
+  return from && to && along ? INVOKE(call, use, NULL, out, t, from, to, along) : TENON_MEMORY;
+}
+
+tenon_status_t core_along(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis, tenon_tensor_t **out) {
+  tenon_tensor_t *axes = core_ints(call, 1, &axis);
+  return axes ? INVOKE(call, use, NULL, out, t, axes) : TENON_MEMORY;
+}
+
+tenon_status_t core_concat(tenon_call_t *call, int use, int64_t axis, int64_t count, tenon_tensor_t **items,
+                           tenon_tensor_t **out) {
+  int64_t stride = 1;
+  tenon_value_t along = value_int(axis);
+  tenon_tensor_t list = {.data = items,
+                         .device = {1, 0},
+                         .ndim = 1,
+                         .dtype = tenon_dtype(TENON_LIST),
+                         .shape = &count,
+                         .strides = &stride};
+  for (int64_t i = 0; i < count; i++) list.keys |= items[i]->keys; /* what its items are, the list is */
+  return INVOKE(call, use, &along, out, &list);
+}
+
+tenon_status_t core_product(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, int transpose_b,
+                            tenon_tensor_t **out) {
+  tenon_value_t attrs[5] = {value_flag(0), value_flag(transpose_b), value_choice(0), value_float(0), value_float(0)};
+  return INVOKE(call, use, attrs, out, a, b);
+}
+
 tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32_t count) {
   for (uint32_t o = 0; o < count; o++) {
     const tenon_meta_t *of = infer->inputs[first + o];

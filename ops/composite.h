@@ -24,6 +24,18 @@ tenon_status_t core_reshape(tenon_call_t *call, int use, tenon_tensor_t *t, int3
 /* *out = t with a number; `use` is core::add, core::mul, core::pow, ... */
 tenon_status_t core_with(tenon_call_t *call, int use, tenon_tensor_t *t, double number, tenon_tensor_t **out);
 
+/* One slice of an axis; `use` is core::slice. */
+tenon_status_t core_slice(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis, int64_t begin, int64_t end,
+                          tenon_tensor_t **out);
+/* Along one axis; `use` is core::unsqueeze, core::squeeze, core::reduce_sum, ... */
+tenon_status_t core_along(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis, tenon_tensor_t **out);
+/* Put together along an axis; `use` is core::concat. */
+tenon_status_t core_concat(tenon_call_t *call, int use, int64_t axis, int64_t count, tenon_tensor_t **items,
+                           tenon_tensor_t **out);
+/* a b, or a b' ; `use` is core::matmul. */
+tenon_status_t core_product(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, int transpose_b,
+                            tenon_tensor_t **out);
+
 static inline tenon_value_t value_flag(int on) { return (tenon_value_t){TENON_KIND_BOOL, 0, {.i = on}}; }
 static inline tenon_value_t value_int(int64_t i) { return (tenon_value_t){TENON_KIND_INT, 0, {.i = i}}; }
 static inline tenon_value_t value_float(double f) { return (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = f}}; }

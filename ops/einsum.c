@@ -1,48 +1,36 @@
 /* einsum: Einstein's summation over any number of operands, with ellipses and repeated labels.
  * Operands are taken in from left to right: each pair becomes one batched matrix product over the labels that nobody
  * needs any more.  Invariant: a label's axis is carried exactly as long as a later operand or the result has it. */
+#include "einsum.h"
 #include "axes.h"
 #include "dense.h"
 #include "gemm.h"
 #include <ctype.h>
 #include <string.h>
 
-/* Labels are numbers below 64, so that sets are masks: letters, then the axes of the ellipsis, counted from its end. */
-enum { LETTERS = 52, DOTS_MAX = 64 - LETTERS, OPERANDS_MAX = 64 };
-
-typedef struct term_t {
-  int32_t count;
-  uint8_t labels[TENON_RANK_MAX];
-} term_t;
-
-typedef struct equation_t {
-  int32_t operands, dots; /* dots: axes of the widest ellipsis */
-  term_t terms[OPERANDS_MAX], out;
-} equation_t;
-
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t bit(int label) { return (uint64_t)1 << label; }
+static uint64_t bit(int label) { return einsum_bit(label); }
 
-static uint64_t labels_of(const term_t *term) {
+uint64_t core_einsum_labels(const einsum_term_t *term) {
   uint64_t set = 0;
   for (int32_t i = 0; i < term->count; i++) set |= bit(term->labels[i]);
   return set;
 }
 
 /* Reads one term up to ',' or '-' or the end; `dots` are the axes that "..." stands for.  Gives why it is wrong. */
-static const char *term_read(const char **text, int32_t dots, term_t *out, int *out_has_dots) {
+static const char *term_read(const char **text, int32_t dots, einsum_term_t *out, int *out_has_dots) {
   const char *p = *text;
   out->count = 0, *out_has_dots = 0;
   for (; *p && *p != ',' && *p != '-'; p++) {
     if (*p == ' ') continue;
     if (out->count + (*p == '.' ? dots : 1) > TENON_RANK_MAX) return "a term has too many labels";
     if (isalpha((unsigned char)*p)) {
-      out->labels[out->count++] = (uint8_t)(islower((unsigned char)*p) ? *p - 'a' : *p - 'A' + LETTERS / 2);
+      out->labels[out->count++] = (uint8_t)(islower((unsigned char)*p) ? *p - 'a' : *p - 'A' + EINSUM_LETTERS / 2);
     } else if (!strncmp(p, "...", 3)) {
       if (*out_has_dots) return "a term has two ellipses";
       *out_has_dots = 1;
-      for (int32_t i = dots; i-- > 0;) out->labels[out->count++] = (uint8_t)(LETTERS + i);
+      for (int32_t i = dots; i-- > 0;) out->labels[out->count++] = (uint8_t)(EINSUM_LETTERS + i);
       p += 2;
     } else {
       return "expected letters, commas, an ellipsis and one arrow";
@@ -52,18 +40,17 @@ static const char *term_read(const char **text, int32_t dots, term_t *out, int *
   return 0;
 }
 
-/* ranks[i]: axes of operand i.  Gives why the equation is wrong, or NULL. */
-static const char *equation_read(const char *text, int32_t operands, const int32_t *ranks, equation_t *out) {
+const char *core_einsum_read(const char *text, int32_t operands, const int32_t *ranks, einsum_t *out) {
   int has_dots = 0;
   const char *p = text, *wrong = 0;
   out->operands = operands, out->dots = 0;
-  if (operands > OPERANDS_MAX) return "more operands than einsum takes, 64";
+  if (operands > EINSUM_OPERANDS) return "more operands than einsum takes, 64";
   for (int32_t i = 0; i < operands; i++) {
-    term_t bare;
+    einsum_term_t bare;
     const char *again = p;
     if ((wrong = term_read(&again, 0, &bare, &has_dots))) return wrong;
     int32_t dots = ranks[i] - bare.count;
-    if (has_dots ? dots < 0 || dots > DOTS_MAX : dots != 0)
+    if (has_dots ? dots < 0 || dots > EINSUM_DOTS : dots != 0)
       return "a term has another number of labels than its operand axes";
     if ((wrong = term_read(&p, dots, &out->terms[i], &has_dots))) return wrong;
     if (dots > out->dots) out->dots = dots;
@@ -76,19 +63,19 @@ static const char *equation_read(const char *text, int32_t operands, const int32
     if ((wrong = term_read(&p, out->dots, &out->out, &has_dots))) return wrong;
     if (*p) return "expected the end after the result's term";
   } else { /* the ellipsis, then the letters that occur once, capitals first */
-    int seen[LETTERS] = {0};
+    int seen[EINSUM_LETTERS] = {0};
     for (int32_t i = 0; i < operands; i++)
       for (int32_t j = 0; j < out->terms[i].count; j++)
-        if (out->terms[i].labels[j] < LETTERS) seen[out->terms[i].labels[j]]++;
+        if (out->terms[i].labels[j] < EINSUM_LETTERS) seen[out->terms[i].labels[j]]++;
     out->out.count = 0;
-    for (int32_t i = out->dots; i-- > 0;) out->out.labels[out->out.count++] = (uint8_t)(LETTERS + i);
-    for (int i = 0; i < LETTERS; i++) {
-      int label = (i + LETTERS / 2) % LETTERS;
+    for (int32_t i = out->dots; i-- > 0;) out->out.labels[out->out.count++] = (uint8_t)(EINSUM_LETTERS + i);
+    for (int i = 0; i < EINSUM_LETTERS; i++) {
+      int label = (i + EINSUM_LETTERS / 2) % EINSUM_LETTERS;
       if (seen[label] == 1) out->out.labels[out->out.count++] = (uint8_t)label;
     }
   }
   uint64_t known = 0, used = 0;
-  for (int32_t i = 0; i < operands; i++) known |= labels_of(&out->terms[i]);
+  for (int32_t i = 0; i < operands; i++) known |= core_einsum_labels(&out->terms[i]);
   for (int32_t i = 0; i < out->out.count; i++) {
     if (used & bit(out->out.labels[i])) return "the result names a label twice";
     if (!(known & bit(out->out.labels[i]))) return "the result names a label that no operand has";
@@ -103,13 +90,13 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
   const tenon_meta_t *list = infer->inputs[0];
   const char *text = infer->attrs[0].as.s;
   tenon_meta_t *out = infer->outputs[0];
-  equation_t equation;
-  int32_t ranks[OPERANDS_MAX] = {0};
+  einsum_t equation;
+  int32_t ranks[EINSUM_OPERANDS] = {0};
   tenon_dim_t extents[64];
   uint64_t seen = 0;
   if (list->count < 1) return tenon_fail(infer, TENON_INVALID, "einsum has no operands");
-  for (uint32_t i = 0; i < list->count && i < OPERANDS_MAX; i++) ranks[i] = list->items[i]->ndim;
-  const char *wrong = equation_read(text, (int32_t)list->count, ranks, &equation);
+  for (uint32_t i = 0; i < list->count && i < EINSUM_OPERANDS; i++) ranks[i] = list->items[i]->ndim;
+  const char *wrong = core_einsum_read(text, (int32_t)list->count, ranks, &equation);
   if (wrong) return tenon_fail(infer, TENON_INVALID, "equation '%s' for %u operands: %s", text, list->count, wrong);
   for (int32_t i = 0; i < equation.operands; i++)
     for (int32_t j = 0; j < equation.terms[i].count; j++) {
@@ -262,7 +249,7 @@ static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 /* An operand's labels with their strides: repeated ones are a diagonal, axes that only repeat are left out. */
-static side_t side_of(const tenon_tensor_t *x, const term_t *term, const int64_t *extents) {
+static side_t side_of(const tenon_tensor_t *x, const einsum_term_t *term, const int64_t *extents) {
   side_t side = {.data = (char *)x->data};
   for (int32_t i = 0; i < term->count; i++) {
     int label = term->labels[i];
@@ -275,14 +262,14 @@ static side_t side_of(const tenon_tensor_t *x, const term_t *term, const int64_t
 
 static tenon_status_t einsum_run(tenon_call_t *call) {
   const tenon_tensor_t *list = call->inputs[0];
-  tenon_tensor_t *out = call->outputs[0], *operands[OPERANDS_MAX];
+  tenon_tensor_t *out = call->outputs[0], *operands[EINSUM_OPERANDS];
   const tenon_dtype_t dtype = core_gemm_dtype(out->dtype);
-  equation_t equation;
-  int32_t ranks[OPERANDS_MAX], count = (int32_t)list->shape[0];
+  einsum_t equation;
+  int32_t ranks[EINSUM_OPERANDS], count = (int32_t)list->shape[0];
   int64_t extents[64];
-  if (count > OPERANDS_MAX) return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
+  if (count > EINSUM_OPERANDS) return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
   for (int32_t i = 0; i < count; i++) ranks[i] = tenon_item(list, i)->ndim;
-  const char *wrong = equation_read(call->attrs[0].as.s, count, ranks, &equation);
+  const char *wrong = core_einsum_read(call->attrs[0].as.s, count, ranks, &equation);
   if (wrong) return tenon_fail(call, TENON_INVALID, "%s", wrong);
   for (int i = 0; i < 64; i++) extents[i] = 1;
   for (int32_t i = 0; i < count; i++) {
@@ -300,17 +287,17 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
   else *(int32_t *)one->data = 1;
   side_t a = side_of(operands[0], &equation.terms[0], extents), unit = {.data = (char *)one->data};
   for (int32_t i = 1; i < count; i++) {
-    uint64_t keep = labels_of(&equation.out);
+    uint64_t keep = core_einsum_labels(&equation.out);
     side_t b = side_of(operands[i], &equation.terms[i], extents);
-    for (int32_t later = i + 1; later < count; later++) keep |= labels_of(&equation.terms[later]);
+    for (int32_t later = i + 1; later < count; later++) keep |= core_einsum_labels(&equation.terms[later]);
     if (a.labels & ~(keep | b.labels)) /* what only one of them has is summed before they meet */
       TENON_TRY(contract(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
     if (b.labels & ~(keep | a.labels))
       TENON_TRY(contract(call, dtype, &b, &unit, keep | a.labels, extents, &operands[i], one));
     TENON_TRY(contract(call, dtype, &a, &b, keep, extents, &of, operands[i]));
   }
-  if (a.labels & ~labels_of(&equation.out))
-    TENON_TRY(contract(call, dtype, &a, &unit, labels_of(&equation.out), extents, &of, one));
+  if (a.labels & ~core_einsum_labels(&equation.out))
+    TENON_TRY(contract(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of, one));
   int64_t strides[TENON_RANK_MAX];
   for (int32_t i = 0; i < out->ndim; i++)
     strides[i] = a.labels & bit(equation.out.labels[i]) ? a.strides[equation.out.labels[i]] : 0;
@@ -329,5 +316,6 @@ TENON_ITEMS(core_einsum,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(einsum_infer),
+    TENON_GRADIENT("xs: core::einsum_backward(grad, xs, equation=equation)"),
     TENON_KERNEL("cpu strided", einsum_run)))
 /* clang-format on */

@@ -1,7 +1,9 @@
-/* linear_attention and causal_conv: what models with a recurrent state use in place of attention.
+/* linear_attention and causal_conv: what models with a recurrent state use in place of attention; linear_attention also in
+ * parts, which have gradients.
  * The host calls infer and the kernels.  A task is one head of a batch, or one channel, over the whole length.
  * Invariant: states are kept in f32, or f64 for f64, from step to step, whatever the dtype of the tensors. */
 #include "axes.h"
+#include "composite.h"
 #include "dense.h"
 #include "simd/math.h"
 
@@ -101,6 +103,83 @@ static tenon_status_t linear_attention_run(tenon_call_t *call) {
   TENON_TRY(core_settle(call, call->outputs[1], l.state));
   return core_settle(call, call->outputs[0], l.out);
 }
+
+/* ---- linear attention in parts -------------------------------------------------------------------------------------- */
+
+enum {
+  USE_CAST,
+  USE_CAST_LIKE,
+  USE_SLICE,
+  USE_RESHAPE,
+  USE_MATMUL,
+  USE_MUL,
+  USE_SUB,
+  USE_ADD,
+  USE_EXP,
+  USE_EXPAND,
+  USE_CONCAT
+};
+#define LINEAR_USES                                                                                                    \
+  DENSE_USES                                                                                                           \
+  ", core::cast_like, core::slice, core::reshape, core::matmul, core::mul, core::sub, core::add, core::exp, "          \
+  "core::expand, core::concat"
+
+/* Step t of [batch, length, ...], as [batch, a, b, c]. */
+static tenon_status_t step_of(tenon_call_t *call, tenon_tensor_t *x, int64_t t, int64_t a, int64_t b, int64_t c,
+                              tenon_tensor_t **out) {
+  int64_t shape[4] = {x->shape[0], a, b, c};
+  TENON_TRY(core_slice(call, USE_SLICE, x, 1, t, t + 1, out));
+  return core_reshape(call, USE_RESHAPE, *out, 4, shape, out);
+}
+
+static tenon_status_t linear_attention_parts(tenon_call_t *call) {
+  tenon_tensor_t *q = call->inputs[Q], *k = call->inputs[K], *v = call->inputs[V], *state = call->inputs[PAST], *t,
+                 *row;
+  tenon_tensor_t *decay = call->inputs[DECAY], *beta = call->inputs[BETA], *part, **outs;
+  int64_t q_heads = call->attrs[Q_HEADS].as.i, heads = call->attrs[KV_HEADS].as.i, length = q->shape[1];
+  int64_t keys = q->shape[2] / q_heads, values = v->shape[2] / heads, all = q_heads * values;
+  int64_t shape[4] = {q->shape[0], heads, keys, values}, row_shape[3] = {q->shape[0], 1, all};
+  double scale = call->attrs[SCALE].as.f ? call->attrs[SCALE].as.f : 1 / sqrt((double)keys);
+  if (!(outs = (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(length + 1) * sizeof *outs)))
+    return TENON_MEMORY;
+  if (state) {
+    TENON_TRY(INVOKE(call, USE_CAST_LIKE, NULL, &state, state, q));
+  } else {
+    tenon_tensor_t *zero = core_number(call, q->dtype, 0), *extents = core_ints(call, 4, shape);
+    if (!zero || !extents) return TENON_MEMORY;
+    TENON_TRY(INVOKE(call, USE_EXPAND, NULL, &state, zero, extents));
+  }
+  if (decay) TENON_TRY(INVOKE(call, USE_EXP, NULL, &decay, decay));
+  TENON_TRY(core_with(call, USE_MUL, q, scale, &q));
+  for (int64_t i = 0; i < length; i++) {
+    if (decay) {
+      TENON_TRY(step_of(call, decay, i, heads, decay->shape[2] / heads, 1, &t));
+      TENON_TRY(INVOKE(call, USE_MUL, NULL, &state, state, t));
+    }
+    TENON_TRY(step_of(call, v, i, heads, 1, values, &row));
+    if (beta) {
+      TENON_TRY(step_of(call, k, i, heads, 1, keys, &part));
+      TENON_TRY(core_product(call, USE_MATMUL, part, state, 0, &part));
+      TENON_TRY(INVOKE(call, USE_SUB, NULL, &row, row, part));
+      TENON_TRY(step_of(call, beta, i, beta->shape[2], 1, 1, &t));
+      TENON_TRY(INVOKE(call, USE_MUL, NULL, &row, row, t));
+    }
+    TENON_TRY(step_of(call, k, i, heads, keys, 1, &part));
+    TENON_TRY(INVOKE(call, USE_MUL, NULL, &part, part, row));
+    TENON_TRY(INVOKE(call, USE_ADD, NULL, &state, state, part));
+    TENON_TRY(step_of(call, q, i, heads, q_heads / heads, keys, &part));
+    TENON_TRY(core_product(call, USE_MATMUL, part, state, 0, &part));
+    TENON_TRY(core_reshape(call, USE_RESHAPE, part, 3, row_shape, &outs[i]));
+  }
+  row_shape[1] = length;
+  if (length) TENON_TRY(core_concat(call, USE_CONCAT, 1, length, outs, &t));
+  else TENON_TRY(core_reshape(call, USE_RESHAPE, v, 3, row_shape, &t));
+  TENON_TRY(call->host->assign(call, 0, t));
+  if (call->inputs[PAST]) TENON_TRY(INVOKE(call, USE_CAST_LIKE, NULL, &state, state, call->inputs[PAST]));
+  return call->host->assign(call, 1, state);
+}
+
+/* ---- shapes of linear attention --------------------------------------------------------------------------------------- */
 
 static tenon_status_t heads_divide(tenon_infer_t *infer, uint32_t input, const char *name, int64_t heads,
                                    tenon_dim_t *out_size) {
@@ -256,10 +335,10 @@ TENON_ITEMS(core_linear_attention,
               "has these parts.\nq, k and v are [batch, length, heads * size]; scale 0 is 1 / sqrt(size)."),
     TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; present_state = ?"),
     TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES),
+    TENON_USES(LINEAR_USES),
     TENON_VALIDATE(linear_attention_validate),
     TENON_INFER(linear_attention_infer),
-    TENON_KERNEL("cpu strided", linear_attention_run)),
+    TENON_KERNEL("cpu strided", linear_attention_run), TENON_COMPOSITE(linear_attention_parts)),
   TENON_OP("causal_conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? past_state=None, *, "
            "str['none', 'silu'] activation='none') -> (Tensor out, Tensor present_state)",
     TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, w [channels, 1, taps].\n"

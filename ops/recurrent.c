@@ -14,7 +14,7 @@
 enum { X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES }; /* inputs */
 enum { DIRECTION, ACTIVATIONS, ALPHAS, BETAS, CLIP, LAYOUT, SPECIAL /* input_forget, linear_before_reset */ };
 enum { FORWARD, REVERSE, BIDIRECTIONAL };
-enum { FUNCTIONS = 3 };
+enum { FUNCTIONS = RECURRENT_FUNCTIONS };
 
 typedef struct layer_t {
   recurrent_shape_t shape;
@@ -38,8 +38,8 @@ static int same_name(const tenon_string_t *given, const char *name) {
   return i == given->size && !name[i];
 }
 
-/* The functions of all directions; `functions` NULL: only checks.  Gives the name that is not known, or NULL. */
-static const tenon_string_t *functions_read(const tenon_value_t *attrs, int kind, int directions, layer_t *layer) {
+const tenon_string_t *core_recurrent_functions(const tenon_value_t *attrs, int kind, int directions,
+                                               cell_function_t (*out)[RECURRENT_FUNCTIONS]) {
   static const int usual[3][FUNCTIONS] = {[RECURRENT_RNN] = {CELL_Tanh},
                                           [RECURRENT_GRU] = {CELL_Sigmoid, CELL_Tanh},
                                           [RECURRENT_LSTM] = {CELL_Sigmoid, CELL_Tanh, CELL_Tanh}};
@@ -55,7 +55,7 @@ static const tenon_string_t *functions_read(const tenon_value_t *attrs, int kind
     f.alpha = info->alpha, f.beta = info->beta;
     if (info->parameters > 0 && alphas < attrs[ALPHAS].count) f.alpha = attrs[ALPHAS].as.floats[alphas++];
     if (info->parameters > 1 && betas < attrs[BETAS].count) f.beta = attrs[BETAS].as.floats[betas++];
-    if (layer) layer->functions[i / per][i % per] = f;
+    if (out) out[i / per][i % per] = f;
   }
   return 0;
 }
@@ -68,7 +68,7 @@ static tenon_status_t validate(tenon_node_t *node, int kind) {
   if (attrs[ACTIVATIONS].count && attrs[ACTIVATIONS].count != wanted)
     return tenon_fail(node, TENON_INVALID, "activations lists %u functions; expected %u, or none",
                       attrs[ACTIVATIONS].count, wanted);
-  const tenon_string_t *bad = functions_read(attrs, kind, directions_of(attrs), 0);
+  const tenon_string_t *bad = core_recurrent_functions(attrs, kind, directions_of(attrs), 0);
   if (bad)
     return tenon_fail(node, TENON_INVALID,
                       "activations names '%.*s'; known are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
@@ -240,7 +240,7 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   if (shape->batch == 0 || hidden == 0) return TENON_OK;
   layer.x = (char *)x->data;
   layer.lengths = in[LENGTHS] ? (const int64_t *)in[LENGTHS]->data : 0;
-  functions_read(attrs, kind, shape->directions, &layer);
+  core_recurrent_functions(attrs, kind, shape->directions, layer.functions);
   plain_t plain = {.weights = {in[W], in[R]}, .shape = *shape};
   if (!product) product = plain_product, context = &plain;
   /* the gates of all steps, and the products of one: a split gru leaves room there for the reset state */
@@ -340,6 +340,10 @@ static tenon_status_t rnn_infer(tenon_infer_t *infer) { return recurrent_infer(i
 static tenon_status_t gru_infer(tenon_infer_t *infer) { return recurrent_infer(infer, RECURRENT_GRU); }
 static tenon_status_t lstm_infer(tenon_infer_t *infer) { return recurrent_infer(infer, RECURRENT_LSTM); }
 
+static tenon_status_t rnn_parts(tenon_call_t *call) { return core_recurrent_parts(call, RECURRENT_RNN); }
+static tenon_status_t gru_parts(tenon_call_t *call) { return core_recurrent_parts(call, RECURRENT_GRU); }
+static tenon_status_t lstm_parts(tenon_call_t *call) { return core_recurrent_parts(call, RECURRENT_LSTM); }
+
 /* clang-format off */
 #define INPUTS "Tensor x, Tensor w, Tensor r, Tensor? b=None, Tensor? sequence_lens=None, Tensor? initial_h=None"
 #define OPTIONS "str['forward', 'reverse', 'bidirectional'] direction='forward', str[] activations=[], "  \
@@ -351,10 +355,10 @@ static tenon_status_t lstm_infer(tenon_infer_t *infer) { return recurrent_infer(
               "[directions, gates * hidden, hidden]; b [directions, 2 * gates * hidden], of w, then of r."), \
     TENON_TYPES(TYPES types "; y = x; y_h = x" result_types),                                               \
     TENON_TRAITS(TENON_PURE),                                                                             \
-    TENON_USES(DENSE_USES),                                                                               \
+    TENON_USES(RECURRENT_USES),                                                                           \
     TENON_VALIDATE(name##_validate),                                                                      \
     TENON_INFER(name##_infer),                                                                            \
-    TENON_KERNEL("cpu strided", name##_run))
+    TENON_KERNEL("cpu strided", name##_run), TENON_COMPOSITE(name##_parts))
 
 TENON_ITEMS(core_recurrent,
   LAYER(rnn, "", "", "", "", "", "A layer of h = f(w x + r h + b)."),

@@ -4,7 +4,8 @@
 #ifndef TENON_OPS_RECURRENT_H
 #define TENON_OPS_RECURRENT_H
 
-#include <tenon/op.h>
+#include "cell.h"
+#include "dense.h"
 
 enum { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM };
 enum { RECURRENT_DIRECTIONS = 2 };
@@ -29,6 +30,36 @@ static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight,
   *out_first = weight == RECURRENT_R_HIDDEN ? 2 * hidden : 0;
   return weight == RECURRENT_R_GATES ? 2 * hidden : weight == RECURRENT_R_HIDDEN ? hidden : gates * hidden;
 }
+enum {
+  RECURRENT_X = 0,
+  RECURRENT_B = 3,
+  RECURRENT_LENGTHS,
+  RECURRENT_INITIAL_H,
+  RECURRENT_INITIAL_C,
+  RECURRENT_PEEPHOLES
+};
+enum { /* attributes; SPECIAL: input_forget, linear_before_reset */
+       RECURRENT_DIRECTION,
+       RECURRENT_ACTIVATIONS,
+       RECURRENT_ALPHAS,
+       RECURRENT_BETAS,
+       RECURRENT_CLIP,
+       RECURRENT_LAYOUT,
+       RECURRENT_SPECIAL
+};
+enum { RECURRENT_FUNCTIONS = 3 };
+/* The functions of all directions; `out` NULL: only checks.  Gives the name that is not known, or NULL. */
+const tenon_string_t *core_recurrent_functions(const tenon_value_t *attrs, int kind, int directions,
+                                               cell_function_t (*out)[RECURRENT_FUNCTIONS]);
+
+#define RECURRENT_USES                                                                                                 \
+  DENSE_USES ", core::relu, core::tanh, core::sigmoid, core::leaky_relu, core::thresholded_relu, core::hard_sigmoid, " \
+             "core::elu, core::softsign, core::softplus, core::mul, core::add, core::sub, core::matmul, core::slice, " \
+             "core::concat, core::unsqueeze, core::transpose, core::reshape, core::expand, core::where, core::less, "  \
+             "core::clip, core::reverse_sequence"
+/* The whole layer, by other operators. */
+tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind);
+
 /* The weights that are multiplied by. */
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight);
 

@@ -1,7 +1,9 @@
-/* rotary_embedding: pairs of elements of each head are rotated by angles that depend on the position.
+/* rotary_embedding: pairs of elements of each head are rotated by angles that depend on the position; and the same in parts,
+ * which have gradients.
  * The host calls infer and the kernel, whose tasks are rows of one position.  Invariant: elements beyond the rotated
  * part are copied. */
 #include "axes.h"
+#include "composite.h"
 #include "dense.h"
 
 enum { X, COS, SIN, POSITIONS };
@@ -87,6 +89,61 @@ static tenon_status_t rotary_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], r.out);
 }
 
+/* ---- in parts ----------------------------------------------------------------------------------------------------- */
+
+enum { USE_CAST, USE_GATHER, USE_UNSQUEEZE, USE_SLICE, USE_MUL, USE_SUB, USE_ADD, USE_CONCAT, USE_RESHAPE };
+#define ROTARY_USES                                                                                                    \
+  DENSE_USES                                                                                                           \
+  ", core::gather, core::unsqueeze, core::slice, core::mul, core::sub, core::add, core::concat, core::reshape"
+
+/* Elements begin, begin + step, ... of each head. */
+static tenon_status_t elements(tenon_call_t *call, tenon_tensor_t *x, int64_t begin, int64_t end, int64_t step,
+                               tenon_tensor_t **out) {
+  int64_t last = 3;
+  tenon_tensor_t *from = core_ints(call, 1, &begin), *to = core_ints(call, 1, &end), *axis = core_ints(call, 1, &last);
+  tenon_tensor_t *by = core_ints(call, 1, &step);
+  return from && to && axis && by ? INVOKE(call, USE_SLICE, NULL, out, x, from, to, axis, by) : TENON_MEMORY;
+}
+
+static tenon_status_t rotary_parts(tenon_call_t *call) {
+  tenon_tensor_t *x = call->inputs[X], *angles[2], *a, *b, *parts[2], *t, *pair[2];
+  int four = x->ndim == 4, interleaved = call->attrs[INTERLEAVED].as.i != 0;
+  if (!four) {
+    int64_t heads = call->attrs[HEADS].as.i, shape[4] = {x->shape[0], x->shape[1], heads, x->shape[2] / heads};
+    TENON_TRY(core_reshape(call, USE_RESHAPE, x, 4, shape, &x));
+  }
+  int64_t size = x->shape[3], rotated = call->attrs[ROTATED].as.i ? call->attrs[ROTATED].as.i : size,
+          half = rotated / 2;
+  tenon_value_t rows = value_int(0);
+  for (int i = 0; i < 2; i++) {
+    angles[i] = call->inputs[COS + i];
+    if (call->inputs[POSITIONS])
+      TENON_TRY(INVOKE(call, USE_GATHER, &rows, &angles[i], angles[i], call->inputs[POSITIONS]));
+    TENON_TRY(core_along(call, USE_UNSQUEEZE, angles[i], four ? 1 : 2, &angles[i]));
+  }
+  TENON_TRY(elements(call, x, 0, interleaved ? rotated : half, 1 + interleaved, &a));
+  TENON_TRY(elements(call, x, interleaved ? 1 : half, rotated, 1 + interleaved, &b));
+  TENON_TRY(INVOKE(call, USE_MUL, NULL, &parts[0], a, angles[0]));
+  TENON_TRY(INVOKE(call, USE_MUL, NULL, &t, b, angles[1]));
+  TENON_TRY(INVOKE(call, USE_SUB, NULL, &pair[0], parts[0], t));
+  TENON_TRY(INVOKE(call, USE_MUL, NULL, &parts[0], a, angles[1]));
+  TENON_TRY(INVOKE(call, USE_MUL, NULL, &t, b, angles[0]));
+  TENON_TRY(INVOKE(call, USE_ADD, NULL, &pair[1], parts[0], t));
+  for (int i = 0; i < 2 && interleaved; i++) TENON_TRY(core_along(call, USE_UNSQUEEZE, pair[i], 4, &pair[i]));
+  TENON_TRY(core_concat(call, USE_CONCAT, interleaved ? 4 : 3, 2, pair, &parts[0]));
+  int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[2], rotated};
+  TENON_TRY(core_reshape(call, USE_RESHAPE, parts[0], 4, shape, &t));
+  if (rotated < size) {
+    parts[0] = t;
+    TENON_TRY(elements(call, x, rotated, size, 1, &parts[1]));
+    TENON_TRY(core_concat(call, USE_CONCAT, 3, 2, parts, &t));
+  }
+  if (!four) TENON_TRY(core_reshape(call, USE_RESHAPE, t, 3, call->inputs[X]->shape, &t));
+  return call->host->assign(call, 0, t);
+}
+
+/* ---- shapes --------------------------------------------------------------------------------------------------------- */
+
 static tenon_status_t rotary_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[X], *positions = infer->inputs[POSITIONS];
   int64_t heads = infer->attrs[HEADS].as.i, rotated = infer->attrs[ROTATED].as.i;
@@ -142,7 +199,7 @@ TENON_ITEMS(core_rotary,
               "position.\nA pair is two neighbours if interleaved, else an element of the first half and one of the second."),
     TENON_TYPES("x: float; cos_cache = x; sin_cache = x; position_ids: i64; out = x"),
     TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES),
+    TENON_USES(ROTARY_USES),
     TENON_INFER(rotary_infer),
-    TENON_KERNEL("cpu strided", rotary_run)))
+    TENON_KERNEL("cpu strided", rotary_run), TENON_COMPOSITE(rotary_parts)))
 /* clang-format on */

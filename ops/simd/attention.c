@@ -1,6 +1,7 @@
 /* attention: ONNX's scaled dot-product attention, with key/value cache, masks, softcap and grouped heads.
  * The host calls infer and the kernel.  Blocks of query rows are tasks; their scores live in a few slots of scratch, so
  * memory does not grow with the square of the length.  Invariant: a row of scores is whole before its softmax. */
+#include "../attention.h"
 #include "../axes.h"
 #include "../dense.h"
 #include "../gemm.h"
@@ -8,9 +9,6 @@
 #include "math.h"
 #include <string.h>
 
-enum { SCALE, CAUSAL, SOFTCAP, Q_HEADS, KV_HEADS, QK_MODE }; /* attributes */
-enum { MASK = 3, PAST_KEY, PAST_VALUE, NONPAD };             /* inputs */
-enum { QK_RAW, QK_CAPPED, QK_MASKED, QK_SOFTMAX };           /* what qk_matmul_output is */
 enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18 /* of a slot */ };
 
 typedef struct heads_t { /* a tensor as [batch, head, position, element] */
@@ -64,10 +62,10 @@ SOFTMAX(double, f64)
     int64_t count = at->k.shape[2], live = count;                                                                      \
     const T scale = (T)at->scale, cap = (T)at->softcap, *mask = (const T *)at->mask.data;                              \
     for (int64_t j = 0; j < count; j++) row[j] *= scale;                                                               \
-    keep_##suffix(at, QK_RAW, row, b, h, i);                                                                           \
+    keep_##suffix(at, ATTENTION_QK_RAW, row, b, h, i);                                                                 \
     if (cap > 0)                                                                                                       \
       for (int64_t j = 0; j < count; j++) row[j] = cap * TANH(row[j] / cap);                                           \
-    keep_##suffix(at, QK_CAPPED, row, b, h, i);                                                                        \
+    keep_##suffix(at, ATTENTION_QK_CAPPED, row, b, h, i);                                                              \
     if (at->causal && at->past + i + 1 < live) live = at->past + i + 1;                                                \
     if (at->nonpad && at->nonpad[b] < live) live = at->nonpad[b] < 0 ? 0 : at->nonpad[b];                              \
     if (mask) {                                                                                                        \
@@ -80,10 +78,10 @@ SOFTMAX(double, f64)
         for (int64_t j = 0; j < live; j++) row[j] += mask[j * step];                                                   \
     }                                                                                                                  \
     for (int64_t j = live; j < count; j++) row[j] = -(T)INFINITY;                                                      \
-    keep_##suffix(at, QK_MASKED, row, b, h, i);                                                                        \
+    keep_##suffix(at, ATTENTION_QK_MASKED, row, b, h, i);                                                              \
     softmax_##suffix(row, live);                                                                                       \
     for (int64_t j = live; j < count; j++) row[j] = live ? 0 : (T)NAN;                                                 \
-    keep_##suffix(at, QK_SOFTMAX, row, b, h, i);                                                                       \
+    keep_##suffix(at, ATTENTION_QK_SOFTMAX, row, b, h, i);                                                             \
   }
 ROW(float, f32)
 ROW(double, f64)
@@ -184,25 +182,30 @@ static void mask_set(attention_t *at, const tenon_tensor_t *mask) {
 static tenon_status_t attention_run(tenon_call_t *call) {
   const tenon_value_t *attrs = call->attrs;
   tenon_tensor_t *const *inputs = call->inputs, *const *outputs = call->outputs;
-  attention_t at = {.causal = attrs[CAUSAL].as.i != 0, .softcap = attrs[SOFTCAP].as.f, .mode = attrs[QK_MODE].as.i};
-  tenon_tensor_t *key = 0, *value = 0, *mask = inputs[MASK], *nonpad = inputs[NONPAD], *qk = outputs[3];
+  attention_t at = {.causal = attrs[ATTENTION_CAUSAL].as.i != 0,
+                    .softcap = attrs[ATTENTION_SOFTCAP].as.f,
+                    .mode = attrs[ATTENTION_QK_MODE].as.i};
+  tenon_tensor_t *key = 0, *value = 0, *mask = inputs[ATTENTION_MASK], *nonpad = inputs[ATTENTION_NONPAD],
+                 *qk = outputs[3];
   at.dtype = tenon_dtype(core_is(outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
-  TENON_TRY(join(call, inputs[PAST_KEY], inputs[1], attrs[KV_HEADS].as.i, outputs[1], &key));
-  TENON_TRY(join(call, inputs[PAST_VALUE], inputs[2], attrs[KV_HEADS].as.i, outputs[2], &value));
+  TENON_TRY(join(call, inputs[ATTENTION_PAST_KEY], inputs[1], attrs[ATTENTION_KV_HEADS].as.i, outputs[1], &key));
+  TENON_TRY(join(call, inputs[ATTENTION_PAST_VALUE], inputs[2], attrs[ATTENTION_KV_HEADS].as.i, outputs[2], &value));
   tenon_tensor_t *q = core_as(call, inputs[0], at.dtype), *out = core_place(call, outputs[0], at.dtype);
   key = core_as(call, key, at.dtype), value = core_as(call, value, at.dtype);
   if (mask) mask = core_as(call, mask, at.dtype);
   if (nonpad) nonpad = core_dense(call, nonpad, nonpad->dtype);
   if (qk) qk = core_place_dense(call, qk, at.dtype);
-  if (!q || !key || !value || !out || (inputs[MASK] && !mask) || (inputs[NONPAD] && !nonpad) || (outputs[3] && !qk))
+  if (!q || !key || !value || !out || (inputs[ATTENTION_MASK] && !mask) || (inputs[ATTENTION_NONPAD] && !nonpad) ||
+      (outputs[3] && !qk))
     return TENON_MEMORY;
-  at.q = heads_of(q, attrs[Q_HEADS].as.i), at.out = heads_of(out, attrs[Q_HEADS].as.i);
+  at.q = heads_of(q, attrs[ATTENTION_Q_HEADS].as.i), at.out = heads_of(out, attrs[ATTENTION_Q_HEADS].as.i);
   at.k = heads_of(key, 0), at.v = heads_of(value, 0);
-  if (mask) mask_set(&at, mask), at.mask_is_bool = core_is(inputs[MASK], TENON_BOOL);
+  if (mask) mask_set(&at, mask), at.mask_is_bool = core_is(inputs[ATTENTION_MASK], TENON_BOOL);
   if (qk) at.qk = heads_of(qk, 0);
   at.nonpad = nonpad ? (const int64_t *)nonpad->data : 0;
-  at.past = inputs[PAST_KEY] ? inputs[PAST_KEY]->shape[2] : 0;
-  at.scale = attrs[SCALE].kind == TENON_KIND_NONE ? 1 / sqrt((double)at.q.shape[3]) : attrs[SCALE].as.f;
+  at.past = inputs[ATTENTION_PAST_KEY] ? inputs[ATTENTION_PAST_KEY]->shape[2] : 0;
+  at.scale =
+      attrs[ATTENTION_SCALE].kind == TENON_KIND_NONE ? 1 / sqrt((double)at.q.shape[3]) : attrs[ATTENTION_SCALE].as.f;
   if (tenon_count(out) == 0) return TENON_OK;
   int64_t total = at.k.shape[2] ? at.k.shape[2] : 1;
   at.rows = SCORES_MAX / total < ROWS_MAX ? SCORES_MAX / total : ROWS_MAX;
@@ -267,12 +270,12 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
   tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
   const char *names[2] = {"k", "v"};
   tenon_dim_t q[4], kv[2][4], total = {0};
-  TENON_TRY(heads_infer(infer, 0, "q", attrs[Q_HEADS].as.i, q));
-  if (!in[PAST_KEY] != !in[PAST_VALUE])
+  TENON_TRY(heads_infer(infer, 0, "q", attrs[ATTENTION_Q_HEADS].as.i, q));
+  if (!in[ATTENTION_PAST_KEY] != !in[ATTENTION_PAST_VALUE])
     return tenon_fail(infer, TENON_INVALID, "past_key and past_value go together; only one of them is given");
   for (uint32_t i = 0; i < 2; i++) {
-    const tenon_meta_t *past = in[PAST_KEY + i];
-    TENON_TRY(heads_infer(infer, 1 + i, names[i], attrs[KV_HEADS].as.i, kv[i]));
+    const tenon_meta_t *past = in[ATTENTION_PAST_KEY + i];
+    TENON_TRY(heads_infer(infer, 1 + i, names[i], attrs[ATTENTION_KV_HEADS].as.i, kv[i]));
     TENON_TRY(agree(infer, "batch sizes", "q", q[0], names[i], kv[i][0]));
     total = kv[i][2];
     if (!past) continue;
@@ -284,15 +287,16 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
     total = dim_add(infer, total, past->dims[2]);
   }
   TENON_TRY(agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
-  if (in[PAST_KEY])
-    TENON_TRY(agree(infer, "lengths", "past_key", in[PAST_KEY]->dims[2], "past_value", in[PAST_VALUE]->dims[2]));
+  if (in[ATTENTION_PAST_KEY])
+    TENON_TRY(agree(infer, "lengths", "past_key", in[ATTENTION_PAST_KEY]->dims[2], "past_value",
+                    in[ATTENTION_PAST_VALUE]->dims[2]));
   TENON_TRY(agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
   TENON_TRY(agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
   if (tenon_is_known(q[1]) && tenon_is_known(kv[0][1]) && (!kv[0][1].value || q[1].value % kv[0][1].value))
     return tenon_fail(infer, TENON_INVALID, "q's %" PRId64 " heads do not divide among the %" PRId64 " of k and v",
                       q[1].value, kv[0][1].value);
-  if (in[MASK]) {
-    const tenon_meta_t *mask = in[MASK];
+  if (in[ATTENTION_MASK]) {
+    const tenon_meta_t *mask = in[ATTENTION_MASK];
     const tenon_dim_t want[4] = {q[0], q[1], q[2], total};
     int wrong = mask->ndim < 1 || mask->ndim > 4;
     for (int32_t i = 0; !wrong && i < mask->ndim - 1; i++)
@@ -302,11 +306,11 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
       return tenon_fail(infer, TENON_INVALID, "attn_mask of shape %s does not broadcast to %s",
                         dims_text(mask->dims, mask->ndim).text, dims_text(want, 4).text);
   }
-  if (in[NONPAD]) {
-    if (in[NONPAD]->ndim != 1)
+  if (in[ATTENTION_NONPAD]) {
+    if (in[ATTENTION_NONPAD]->ndim != 1)
       return tenon_fail(infer, TENON_INVALID, "nonpad_kv_seqlen has %d axes; expected one length for each batch",
-                        in[NONPAD]->ndim);
-    TENON_TRY(agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen", in[NONPAD]->dims[0]));
+                        in[ATTENTION_NONPAD]->ndim);
+    TENON_TRY(agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen", in[ATTENTION_NONPAD]->dims[0]));
   }
   dims_set(out[0], q[0], q[1], q[2], kv[1][3]);
   if (in[0]->ndim == 3) {
@@ -320,8 +324,8 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t attention_validate(tenon_node_t *node) {
-  int64_t mode = node->attrs[QK_MODE].as.i;
-  if (mode < QK_RAW || mode > QK_SOFTMAX)
+  int64_t mode = node->attrs[ATTENTION_QK_MODE].as.i;
+  if (mode < ATTENTION_QK_RAW || mode > ATTENTION_QK_SOFTMAX)
     return tenon_fail(node, TENON_INVALID, "qk_matmul_output_mode is %" PRId64 "; expected 0 to 3", mode);
   return TENON_OK;
 }
@@ -340,7 +344,7 @@ FAMILY(core_attention,
                "qk_matmul_output is the product (0), after softcap (1), with the mask (2), or after the softmax (3)."),
      TENON_TYPES("q: float; k = q; v: float; attn_mask: bool|number; past_key = q; past_value = v; "
                  "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; qk_matmul_output = q"),
-     TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_VALIDATE(attention_validate),
-     TENON_INFER(attention_infer)),
+     TENON_TRAITS(TENON_PURE), TENON_USES(ATTENTION_USES), TENON_VALIDATE(attention_validate),
+     TENON_INFER(attention_infer), TENON_COMPOSITE(core_attention_parts)),
     KERNEL("strided", attention_run)))
 /* clang-format on */

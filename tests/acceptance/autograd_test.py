@@ -13,6 +13,7 @@ import gradient_cases
 import gradient_cases_index
 import gradient_cases_norms
 import gradient_cases_sampling
+import gradient_cases_sequence
 import gradient_cases_spatial
 from gradient_classes import NOT_YET, WITHOUT, arguments, classes, float_names, operators
 from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, ints, lib, mapped, stepped, taken, tenon_gradients, torch_gradients, transposed, weights_of
@@ -20,10 +21,11 @@ from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, 
 FORMS = (np.array, transposed, stepped)
 LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has differences for it"}
 # Operators that are not pointwise and broadcast.
-BROADCASTS = {"gemm", "matmul"}
+BROADCASTS = {"attention", "einsum", "gemm", "matmul"}
 # Windows over an axis without elements are refused here where PyTorch makes something of padding, or nothing: only their own cases.
 # Of groups without elements PyTorch gives NaN for the scale, here it is the sum of nothing.
-NOT_EMPTIED = {"average_pool", "conv", "conv_transpose", "group_norm", "instance_norm", "lp_pool", "max_pool"}
+# Heads, gates and pairs of no elements are refused.
+NOT_EMPTIED = {"attention", "average_pool", "conv", "conv_transpose", "group_norm", "gru", "instance_norm", "linear_attention", "lp_pool", "lstm", "max_pool", "rnn", "rotary_embedding"}
 SCALARS = {"range"}
 # PyTorch has none of these either.
 NO_SECOND = {"grid_sample"}

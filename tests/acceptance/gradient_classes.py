@@ -22,16 +22,9 @@ WITHOUT = {
     "unique": "equal elements, which it is for, are a kink; PyTorch has no gradient for it either",
 }
 NOT_YET = {
-    "attention",
     "causal_conv",
     "deform_conv",
-    "einsum",
-    "gru",
-    "linear_attention",
-    "lstm",
-    "rnn",
     "roi_align",
-    "rotary_embedding",
 }
 
 

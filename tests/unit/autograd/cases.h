@@ -132,6 +132,7 @@ static const case_t cases[] = {
 #include "norm_cases.h"
 #include "index_cases.h"
 #include "sampling_cases.h"
+#include "sequence_cases.h"
 };
 
 /* With a gradient text that says none, or error, for every input: nothing to check. */
