@@ -3,8 +3,10 @@
  *
  *   calls time OPS ROUNDS      for each case: name, 1, nanoseconds of one call: median, 10th, 2nd percentile
  *   calls threads OPS ROUNDS   the same on one and on two threads: name, threads, nanoseconds by calls of all threads
- *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under valgrind */
+ *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under valgrind
+ *   calls bytes OPS 1          bytes of memory for each operator of one kernel */
 #define TENON_STATIC /* the library below is linked in */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -84,7 +86,18 @@ TENON_LIBRARY(kinds, "1.0.0",
 
 /* ---- what the cases work on ------------------------------------------------------------------------------------- */
 
+/* The least that could call a kernel by an operator's table: a load and a jump, the call made beforehand. */
+typedef struct bare_op_t {
+  const tenon_run_fn *slots;
+  uint32_t key;
+} bare_op_t;
+static __attribute__((noinline)) tenon_status_t bare_run(const bare_op_t *op, tenon_call_t *call) {
+  return op->slots[op->key](call);
+}
+
 typedef struct subject_t { /* of one thread */
+  bare_op_t bare;
+  tenon_call_t bare_call;
   const tenon_op_t *hot, *typed, *inferred, *four, *loop, *stateful, *source, *const *ops;
   tenon_bound_t *bound, *stateful_bound, *source_bound;
   const tenon_value_t *stateful_attrs, *source_attrs; /* of the first of several sets that have a state */
@@ -108,6 +121,8 @@ static double now_ns(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static double bytes_each; /* of the operators below */
+
 /* A library of `count` operators bench::o0, bench::o1, ..., each with what an operator needs at least. */
 static const tenon_op_t **register_ops(int count) {
   tenon_item_t *items = calloc((size_t)count * 4 + 1, sizeof *items);
@@ -124,9 +139,12 @@ static const tenon_op_t **register_ops(int count) {
     item[3] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_kernels[i % DISTINCT]};
   }
   tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, TENON_REQUIRED, "bench", "1.0.0", items};
+  struct mallinfo2 before = mallinfo2();
   double begin = now_ns();
   if (tenon_library_add(&descriptor, NULL, NULL, &library) != TENON_OK) fail("adding the operators");
   printf("register %.1f\n", (now_ns() - begin) / count);
+  struct mallinfo2 after = mallinfo2();
+  bytes_each = (double)(after.uordblks + after.hblkhd - before.uordblks - before.hblkhd) / count;
   for (int i = 0; i < count; i++) ops[i] = tenon_library_op(library, i);
   return ops;
 }
@@ -199,6 +217,8 @@ static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *
   if (!layer && tenon_layer_create("pass", "above autograd", pass_on, NULL, &layer) != TENON_OK) fail("a layer");
   s->layer = layer;
   prepare_away(s);
+  s->bare = (bare_op_t){run_kernels, 0};
+  s->bare_call = (tenon_call_t){.size = sizeof s->bare_call, .inputs = s->inputs, .outputs = s->outputs};
   if (tenon_bound_create(s->hot, NULL, &s->bound) != TENON_OK) fail("a bound call");
   s->stateful = find("kinds::stateful"), s->source = find("kinds::source");
   s->stateful_attrs = make_states(s, s->stateful, s->inputs), s->source_attrs = make_states(s, s->source, NULL);
@@ -216,6 +236,7 @@ static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *
     s->status |= bad;                                                                                                  \
   }
 CASE(direct, bad |= direct_kernel(s->inputs[0], s->inputs[1], s->outputs[0]);)
+CASE(bare, bad |= bare_run(&s->bare, &s->bare_call);)
 CASE(run, bad |= tenon_op_run(s->hot, NULL, s->inputs, s->outputs);)
 CASE(bound, bad |= tenon_bound_run(s->bound, s->inputs, s->outputs);)
 CASE(stateful, bad |= tenon_op_run(s->stateful, s->stateful_attrs, s->inputs, s->outputs);)
@@ -263,6 +284,7 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"run", case_run},
                                {"walk_direct", case_walk_direct},
                                {"walk", case_walk},
+                               {"bare", case_bare},
                                {"bound", case_bound},
                                {"stateful", case_stateful},
                                {"stateful_bound", case_stateful_bound},
@@ -407,9 +429,10 @@ __attribute__((noinline)) static void measured(const case_t *c, subject_t *s, in
 }
 
 int main(int argc, char **argv) {
+  bool bytes = argc == 4 && strcmp(argv[1], "bytes") == 0;
   bool counts = argc == 4 && strcmp(argv[1], "count") == 0, threads = argc == 4 && strcmp(argv[1], "threads") == 0;
-  if (argc != 4 || (!counts && !threads && strcmp(argv[1], "time") != 0))
-    return fprintf(stderr, "usage: calls time|threads OPS ROUNDS, calls count CASE CALLS\n"), 2;
+  if (argc != 4 || (!counts && !threads && !bytes && strcmp(argv[1], "time") != 0))
+    return fprintf(stderr, "usage: calls time|threads|bytes OPS ROUNDS, calls count CASE CALLS\n"), 2;
   int ops_count = counts ? 10 : atoi(argv[2]), rounds = atoi(argv[3]);
   if (ops_count < 1 || rounds < 1 || (!counts && rounds > MOST_ROUNDS))
     return fprintf(stderr, "calls: bad number\n"), 2;
@@ -418,6 +441,7 @@ int main(int argc, char **argv) {
     fail("starting");
   tenon_threads_set(1);
   const tenon_op_t **ops = register_ops(ops_count);
+  if (bytes) return printf("bytes %.0f\n", bytes_each), 0;
   const uint32_t *order = random_order(ops_count);
   touch_fn *table = malloc((size_t)ops_count * sizeof *table);
   if (!table) fail("out of memory");

@@ -118,7 +118,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, te
          tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
   if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame)) return too_deep(op);
-  uint64_t keys = thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+  uint64_t keys = thread->calls.include | tn_key_of_process();
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)

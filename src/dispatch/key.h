@@ -73,5 +73,12 @@ const char *tn_keys_print(uint64_t keys, char *out_text, size_t capacity);
 /* Keys that every call of the process has: the CPU, and tracing.  Read once a call, written when it is switched. */
 #define TN_KEY_ALWAYS (TN_KEY_CPU | TN_KEY(TN_BIT_CAREFUL))
 extern uint64_t tn_key_global;
+static inline uint64_t tn_key_of_process(void) {
+#ifdef TN_WITHOUT_TRACE /* bench/trace.py alone, for what it costs */
+  return 0;
+#else
+  return __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+#endif
+}
 
 #endif

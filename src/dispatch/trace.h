@@ -7,7 +7,7 @@
 #include "dispatch/call.h"
 
 static inline bool tn_trace_is_on(void) {
-  return __builtin_expect(__atomic_load_n(&tn_key_global, __ATOMIC_RELAXED) >> TN_BIT_TRACE & 1, 0);
+  return __builtin_expect(tn_key_of_process() >> TN_BIT_TRACE & 1, 0);
 }
 /* Runs the frame's slot and prints it as a step further down; `label`: "call" or "next". */
 tenon_status_t tn_trace_run(tenon_call_t *call, const char *label);
