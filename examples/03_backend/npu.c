@@ -1,17 +1,18 @@
-/* npu.c: a backend of one's own, from outside: memory, copies, and a few kernels; everything else falls back to the CPU.
+/* npu.c: a backend of one's own, from outside: memory and copies, a few kernels, a stub, what falls back and what must not, an
+ * operator with its gradient, and one that only knows shapes.  README.md tells the story.
  * Its memory is the CPU's, but nobody else can use it by accident: addresses are handed out disguised, and one that is not
  * unmasked first is no address of this machine at all. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/op.h>
+#include <tenon/iterator.h>
 
 #define DISGUISE ((uintptr_t)1 << 60)
 static void *hidden(void *pointer) { return (void *)((uintptr_t)pointer ^ DISGUISE); }
 static void *shown(const tenon_tensor_t *t) { return t->device.type == 1 ? t->data : hidden(t->data); }
 static float *floats(const tenon_tensor_t *t) { return (float *)shown(t); }
 
-/* ---- what each device must have ------------------------------------------------------------------------------------ */
+/* ---- what each device must bring ----------------------------------------------------------------------------------- */
 
 static tenon_status_t npu_allocate(tenon_call_t *call) {
   int64_t size = call->attrs[0].as.i;
@@ -25,7 +26,7 @@ static tenon_status_t npu_copy(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- kernels: tensors arrive dense and row-major -------------------------------------------------------------------- */
+/* ---- kernels: tensors arrive dense, row-major, and all on the npu --------------------------------------------------- */
 
 static tenon_status_t npu_softmax(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
@@ -44,23 +45,75 @@ static tenon_status_t npu_softmax(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t npu_tanh(tenon_call_t *call) {
-  const float *x = floats(call->inputs[0]);
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) floats(call->outputs[0])[i] = tanhf(x[i]);
+#define UNARY(name, formula)                                                                                           \
+  static tenon_status_t name(tenon_call_t *call) {                                                                     \
+    const float *from = floats(call->inputs[0]);                                                                       \
+    float *to = floats(call->outputs[0]);                                                                              \
+    for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) {                                                       \
+      float x = from[i];                                                                                               \
+      to[i] = formula;                                                                                                 \
+    }                                                                                                                  \
+    return TENON_OK;                                                                                                   \
+  }
+UNARY(npu_tanh, tanhf(x))
+UNARY(npu_erf, erff(x))
+
+/* ---- a stub: the inner loop of core::add; broadcasting and strides are the host's work ------------------------------- */
+
+static tenon_status_t npu_add(const tenon_iterator_t *it) {
+  char *base[3];
+  int64_t step[3];
+  for (uint32_t k = 0; k < 3; k++) base[k] = shown(it->tensors[k]), step[k] = it->strides[k][it->ndim - 1];
+  for (int64_t i = it->begin, n; i < it->end; i += n) {
+    const char *a = base[0] + tenon_iterator_at(it, 0, i, 0), *b = base[1] + tenon_iterator_at(it, 1, i, 0);
+    char *out = base[2] + tenon_iterator_at(it, 2, i, 0);
+    n = tenon_iterator_run(it, i);
+    for (int64_t k = 0; k < n; k++)
+      *(float *)(out + k * step[2]) = *(const float *)(a + k * step[0]) + *(const float *)(b + k * step[1]);
+  }
   return TENON_OK;
 }
 
-static tenon_status_t npu_erf(tenon_call_t *call) {
-  const float *x = floats(call->inputs[0]);
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) floats(call->outputs[0])[i] = erff(x[i]);
+/* ---- an operator of its own, forward and backward apart -------------------------------------------------------------- */
+
+UNARY(npu_swish, x / (1 + expf(-x)))
+
+static tenon_status_t npu_swish_backward(tenon_call_t *call) {
+  const float *dy = floats(call->inputs[0]), *x = floats(call->inputs[1]);
+  float *dx = floats(call->outputs[0]);
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) {
+    float s = 1 / (1 + expf(-x[i]));
+    dx[i] = dy[i] * (s + x[i] * s * (1 - s));
+  }
   return TENON_OK;
 }
+
+/* ---- an operator that only knows shapes ------------------------------------------------------------------------------ */
+
+static tenon_status_t plan_meta(tenon_call_t *call) { return (void)call, TENON_OK; } /* SHAPES has said it all */
 
 /* clang-format off */
 TENON_LIBRARY(npu, "1.0.0",
+  TENON_OP("swish(Tensor x) -> Tensor", TENON_DOC("x * sigmoid(x)."),
+    TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_GRADIENT("x: npu::swish_backward(grad, x)"), TENON_KERNEL("npu", npu_swish)),
+  TENON_OP("swish_backward(Tensor dy, Tensor x) -> Tensor", TENON_DOC("The gradient of swish."),
+    TENON_TYPES("dy: f32; x = dy; out = dy"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_GRADIENT("dy, x: error"), TENON_KERNEL("npu", npu_swish_backward)),
+  TENON_OP("scores(Tensor q, Tensor k) -> Tensor", TENON_DOC("How large the scores of attention will be; on meta alone."),
+    TENON_TYPES("q: float; k = q; out = q"), TENON_SHAPES("q: [b, s, d]; k: [b, t, d]; out: [b, s, t]"),
+    TENON_TRAITS(TENON_PURE), TENON_GRADIENT("q, k: none"), TENON_KERNEL("meta", plan_meta)),
+  /* required: memory and copies; views, shapes, resize, set, copies by dtype and strides follow */
   TENON_EXTEND("core::allocate", TENON_KERNEL("npu", npu_allocate)),
   TENON_EXTEND("core::copy", TENON_KERNEL("npu", npu_copy)),
+  /* three kernels and a stub */
   TENON_EXTEND("core::softmax", TENON_KERNEL("npu f32", npu_softmax)),
   TENON_EXTEND("core::tanh", TENON_KERNEL("npu f32", npu_tanh)),
-  TENON_EXTEND("core::erf", TENON_KERNEL("npu f32", npu_erf)))
+  TENON_EXTEND("core::erf", TENON_KERNEL("npu f32", npu_erf)),
+  TENON_EXTEND("core::add", TENON_STUB("npu f32 strided", npu_add)),
+  /* falls back by its own word, also where the program adds no fallback for the whole backend */
+  TENON_EXTEND("core::layer_norm", TENON_RULE("npu fallback")),
+  /* must not fall back: the copies would cost more than the user expects, so it is said loudly */
+  TENON_EXTEND("core::top_k", TENON_RULE("npu no_fallback")),
+  TENON_EXTEND("core::nonzero", TENON_RULE("npu no_fallback")))
 /* clang-format on */

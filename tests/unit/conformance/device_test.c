@@ -1,5 +1,5 @@
-/* The conformance part of devices, for the CPU, for a backend of the tests whose memory is disguised, and for that which
- * TENON_CONFORMANCE_LIBRARY and TENON_CONFORMANCE_BACKEND name; and what a plug-in may override and must bring. */
+/* The conformance part of devices, for the CPU and for a backend of the tests whose memory is disguised; and what a plug-in may
+ * override and must bring.  Backends of libraries: library_test.c. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -27,18 +27,6 @@ TEST("what follows from memory and copies does not fall back") {
   CHECK_TEXT(report, "core::sqrt                                        1 calls");
   CHECK(strchr(report, '\n') == report + strlen(report) - 1); /* one line */
   tenon_text_release(report);
-}
-
-TEST("another backend conforms") {
-  const char *library = getenv("TENON_CONFORMANCE_LIBRARY"), *backend = getenv("TENON_CONFORMANCE_BACKEND");
-  tenon_device_t device;
-  tenon_registration_t *fallback = NULL;
-  if (!library || !backend) SKIP("TENON_CONFORMANCE_LIBRARY and TENON_CONFORMANCE_BACKEND name none");
-  CHECK_STATUS(tenon_library_load(library, 0, NULL), TENON_OK);
-  CHECK_STATUS(tenon_backend_check(backend), TENON_OK);
-  CHECK_STATUS(tenon_device_find(backend, 0, &device), TENON_OK);
-  CHECK_STATUS(tenon_fallback_add(backend, tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);
-  conform(device);
 }
 
 /* ---- overriding --------------------------------------------------------------------------------------------------- */
