@@ -15,7 +15,7 @@
   X(core_matmul_backward) X(core_finish_backward) X(core_conv_backward) X(core_conv_weight) X(core_pool_backward)      \
   X(core_index_backward) X(core_product_backward) X(core_einsum_backward)                                              \
   X(core_parts_backward) X(core_norm_backward) X(core_channel_backward)                                                \
-  X(core_spectral_backward) X(core_resize_backward)                                                                    \
+  X(core_spectral_backward) X(core_resize_backward) X(core_deform_backward)                                            \
   X(core_deform) X(core_rotary) X(core_linear_attention) X(core_determinant) X(core_spectral) X(core_control)          \
   X(core_autocast) X(core_strided)
 

@@ -179,5 +179,7 @@ TENON_ITEMS(core_deform,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(deform_conv_infer),
+    TENON_GRADIENT("x, w, offset, bias, mask: core::deform_conv_backward(grad, x, w, offset, bias, mask, strides=strides, pads=pads, "
+                   "dilations=dilations, auto_pad=auto_pad, group=group, offset_group=offset_group)"),
     TENON_KERNEL("cpu strided", deform_conv_run)))
 /* clang-format on */

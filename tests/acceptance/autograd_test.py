@@ -25,10 +25,10 @@ BROADCASTS = {"attention", "einsum", "gemm", "matmul"}
 # Windows over an axis without elements are refused here where PyTorch makes something of padding, or nothing: only their own cases.
 # Of groups without elements PyTorch gives NaN for the scale, here it is the sum of nothing.
 # Heads, gates and pairs of no elements are refused.
-NOT_EMPTIED = {"attention", "average_pool", "conv", "conv_transpose", "group_norm", "gru", "instance_norm", "linear_attention", "lp_pool", "lstm", "max_pool", "rnn", "rotary_embedding"}
+NOT_EMPTIED = {"attention", "average_pool", "conv", "conv_transpose", "deform_conv", "deform_patches", "group_norm", "gru", "instance_norm", "linear_attention", "lp_pool", "lstm", "max_pool", "rnn", "rotary_embedding"}
 SCALARS = {"range"}
 # PyTorch has none of these either.
-NO_SECOND = {"grid_sample"}
+NO_SECOND = {"deform_conv", "deform_patches", "grid_sample"}
 NEVER_EMPTY = {"range": "its inputs are single numbers", "space_to_depth": "PyTorch refuses"}
 
 

@@ -1,4 +1,7 @@
 """Cases for autograd_test.py: transforms, and interpolation.  Kinks left out: places that lie on an element."""
+import itertools
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -93,6 +96,55 @@ def affine_grid(theta, size, align):
     return theta.new_zeros(0, *size[2:], len(size) - 2) + theta.sum()
 
 
+def deform_patches(kernel, strides, pads, dilations, offset_group):
+    """[N, C, taps, out...]: x around the moved taps, each corner of which is 0 outside of x."""
+    def function(x, offset, mask=None):
+        rank, count, spatial = len(kernel), math.prod(kernel), offset.shape[2:]
+        images, channels = x.shape[:2]
+        offset = offset.reshape(images, offset_group, count, rank, *spatial)
+        taps, places = np.indices(kernel).reshape(rank, -1), np.indices(tuple(spatial))
+        lines, total = x.reshape(images, offset_group, channels // offset_group, math.prod(x.shape[2:])), 0
+        for corner in itertools.product((0, 1), repeat=rank):
+            weight, at, valid = 1, 0, True
+            for i in range(rank):
+                base = taps[i].reshape(-1, *[1] * rank) * dilations[i] + places[i] * strides[i] - pads[i]
+                point = offset[:, :, :, i] + torch.from_numpy(base).to(x.dtype)
+                low = point.detach().floor()
+                place, part = low.long() + corner[i], point - low
+                weight = weight * (part if corner[i] else 1 - part)
+                valid = valid & (place >= 0) & (place < x.shape[2 + i])
+                at = at * x.shape[2 + i] + place.clamp(0, x.shape[2 + i] - 1)
+            index = at.reshape(images, offset_group, 1, count * math.prod(spatial)).expand(-1, -1, channels // offset_group, -1)
+            picked = lines.gather(3, index).reshape(images, offset_group, channels // offset_group, count, *spatial)
+            total = total + picked * (weight * valid).unsqueeze(2)
+        if mask is not None:
+            total = total * mask.reshape(images, offset_group, 1, count, *spatial)
+        return total.reshape(images, channels * count, *spatial)
+    return function
+
+
+def deform_conv(strides, pads, dilations, group, offset_group):
+    def function(x, w, offset, bias=None, mask=None):
+        patches = deform_patches(w.shape[2:], strides, pads, dilations, offset_group)(x, offset, mask)
+        y = torch.einsum("gfr,ngrp->ngfp", w.reshape(group, len(w) // group, math.prod(w.shape[1:])), patches.reshape(len(x), group, math.prod(w.shape[1:]), math.prod(offset.shape[2:])))
+        y = y.reshape(len(x), len(w), *offset.shape[2:])
+        return y if bias is None else y + bias.reshape(-1, *[1] * (x.dim() - 2))
+    return function
+
+
+def deformed():
+    for x, w, spatial, strides, pads, dilations, group, offset_group in (
+            ((2, 4, 5, 4), (6, 2, 2, 3), (4, 2), [1, 1], [0, 0, 0, 0], [1, 1], 2, 1), ((1, 4, 5, 5), (3, 4, 3, 3), (3, 3), [2, 2], [1, 1, 1, 1], [1, 1], 1, 2),
+            ((2, 2, 7), (3, 2, 3), (5,), [1], [1, 1], [2], 1, 1), ((0, 2, 5), (3, 2, 3), (1,), [1], [0, 0], [2], 1, 1)):
+        rank, taps = len(spatial), math.prod(w[2:])
+        x, w, bias = away(x), away(w), away(w[:1])
+        offset, mask = away((len(x), offset_group * taps * rank, *spatial), -1.5, 1.5, range(-2, 3)), away((len(x), offset_group * taps, *spatial))
+        attrs = dict(strides=strides, pads=pads, dilations=dilations, offset_group=offset_group)
+        several("deform_conv", deform_conv(strides, pads, dilations, group, offset_group), [([x, w, offset, bias, mask], [0, 1, 2, 3, 4]), ([x, w, offset], [0, 1, 2])], group=group, **attrs)
+        several("deform_patches", lambda x, o, m, k, a=(list(w.shape[2:]), strides, pads, dilations, offset_group): deform_patches(*a)(x, o, m), [([x, offset, mask, ints(*w.shape[2:])], [0, 1, 2])], **attrs)
+
+
 transforms()
+deformed()
 resizes()
 grids()

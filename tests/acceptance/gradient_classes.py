@@ -14,6 +14,7 @@ WITHOUT = {
     "dequantize_linear": "its scale is f32 or narrower, and constant where it is used",
     "dynamic_quantize_linear": "rounds; scale and zero_point belong to what was rounded",
     "gelu_second": "third derivatives",
+    "deform_patches_backward": "second derivatives, which torchvision has not either",
     "grid_sample_backward": "second derivatives, which PyTorch has not either",
     "if": "its body is a graph, and graphs make no record",
     "loop": "its body is a graph, and graphs make no record",
@@ -23,7 +24,6 @@ WITHOUT = {
 }
 NOT_YET = {
     "causal_conv",
-    "deform_conv",
     "roi_align",
 }
 
