@@ -13,7 +13,7 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "trace", "load", "build", "memory", "models")
+NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "models")
 
 
 def main():

@@ -1,5 +1,6 @@
 /* Several threads record and go back at once: through histories of their own, which share leaves, and through one that
  * all keep. */
+#include "base/parallel.h"
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -77,4 +78,53 @@ TEST("recording is switched for one thread only") {
   tn_join(&thread);
   CHECK(records_elsewhere == 1);
   tenon_grad_mode_set(1);
+}
+
+/* ---- what a thread has switched on, where others work for it ------------------------------------------------------ */
+
+static tenon_status_t look_in_part(void *argument, int64_t begin, int64_t end) {
+  int *found = argument;
+  for (int64_t i = begin; i < end; i++) found[i] = 1 + tenon_grad_mode_get() + 2 * tenon_inference_mode_get();
+  return TENON_OK;
+}
+
+TEST("threads that work for a parallel-for record as the one that began it") {
+  enum { PARTS = 64 };
+  int found[PARTS];
+  int32_t threads = tenon_threads_get();
+  tenon_threads_set(4);
+  for (int mode = 0; mode < 3; mode++) { /* as at the start, off, inference */
+    if (mode == 1) tenon_grad_mode_set(0);
+    if (mode == 2) tenon_inference_mode_set(1);
+    memset(found, 0, sizeof found);
+    CHECK_STATUS(tn_parallel(PARTS, 1, look_in_part, found), TENON_OK);
+    for (int i = 0; i < PARTS; i++) CHECK(found[i] == (mode == 0 ? 2 : mode == 1 ? 1 : 3));
+    if (mode == 1) tenon_grad_mode_set(1);
+    if (mode == 2) tenon_inference_mode_set(0);
+  }
+  tenon_threads_set(threads);
+}
+
+static int seen_by_layer, mode_in_hook;
+static tenon_status_t count_call(tenon_call_t *call) { return seen_by_layer++, tenon_call_next(call); }
+static tenon_status_t look_in_hook(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
+  (void)context, (void)grad, (void)out_grad;
+  mode_in_hook = tenon_grad_mode_get();
+  return TENON_OK;
+}
+
+TEST("backward runs under the layers of the thread that asks for it, and hooks under its own recording") {
+  tenon_layer_t *layer = NULL;
+  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("core::mul", x, x), "core::reduce_sum", NULL), *grad = NULL;
+  CHECK_STATUS(tenon_layer_create("count", "below autograd", count_call, NULL, &layer), TENON_OK);
+  CHECK_STATUS(tenon_tensor_hook(x, look_in_hook, NULL, NULL, NULL), TENON_OK);
+  seen_by_layer = 0;
+  CHECK_STATUS(tenon_backward(&y, NULL, 1, TENON_GRAD_KEEP), TENON_OK);
+  CHECK(seen_by_layer == 0 && mode_in_hook == 0);
+  tenon_layer_enable(layer, 1);
+  CHECK_STATUS(tenon_gradients(&y, NULL, 1, &x, 1, TENON_GRAD_CREATE, &grad), TENON_OK);
+  CHECK(seen_by_layer > 0 && mode_in_hook == 1 && tenon_grad_mode_get());
+  tenon_layer_enable(layer, 0);
+  tenon_layer_release(layer);
+  RELEASE(x, y, grad);
 }
