@@ -26,7 +26,7 @@ tenon_status_t tn_node_create(int kind, const tn_node_shape_t *s, tn_node_t **ou
   size_t geometry = take(&size, s->geometry_count, sizeof(tn_geometry_t));
   size_t attrs = take(&size, s->attr_count, sizeof(tenon_value_t)), zeroed = size;
   size_t starts = take(&size, s->start_count, sizeof(uint32_t)), extents = take(&size, s->extents, sizeof(int64_t));
-  tn_node_t *node = tn_block_get(size);
+  tn_node_t *node = tn_many_get(size);
   if (!node) return tn_no_memory("a gradient's history", size);
   memset(node, 0, zeroed);
   char *block = (char *)node;
@@ -77,7 +77,7 @@ static void free_node(tn_node_t *node) {
   tenon_bound_release(node->bound);
   if (node->uses_library) tn_registry_unuse(node->op->library);
   tn_arena_clear(&node->arena);
-  tn_block_put(node, node->size);
+  tn_many_put(node, node->size);
 }
 
 bool tn_nodes_hold(void) {

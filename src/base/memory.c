@@ -87,13 +87,15 @@ void tn_release_aligned(void *pointer) {
 static inline size_t kind_of(size_t size) { return (size - 1) / TN_ALIGNMENT; } /* of a size of 0: none */
 static inline size_t room_of(size_t kind) { return (kind + 1) * TN_ALIGNMENT; }
 
+static inline bool is_watched(void) { /* then each block counts */
+  return atomic_load_explicit(&armed, memory_order_relaxed) || atomic_load_explicit(&limited, memory_order_relaxed);
+}
+
 void *tn_block_get(size_t size) {
   tn_thread_t *thread = tn_thread_block;
   size_t kind = kind_of(size);
   if (kind >= TN_KEPT_KINDS) return tn_allocate_aligned(size);
-  bool is_watched = atomic_load_explicit(&armed, memory_order_relaxed) ||
-                    atomic_load_explicit(&limited, memory_order_relaxed); /* then each block counts */
-  if (!thread || !thread->kept[kind].count || is_watched) {
+  if (!thread || !thread->kept[kind].count || is_watched()) {
     char *fresh = tn_allocate_aligned(room_of(kind));
     if (fresh) ASAN_POISON_MEMORY_REGION(fresh + size, room_of(kind) - size);
     return fresh;
@@ -117,11 +119,45 @@ void tn_block_put(void *block, size_t size) {
   tn_release_aligned(block);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+void *tn_many_get(size_t size) { return tn_block_get(size); }
+void tn_many_put(void *block, size_t size) { tn_block_put(block, size); }
+#else
+void *tn_many_get(size_t size) {
+  tn_thread_t *thread = tn_thread_block;
+  size_t kind = kind_of(size);
+  if (kind >= TN_KEPT_KINDS || !thread || !thread->many[kind].first || is_watched()) return tn_block_get(size);
+  void *block = thread->many[kind].first;
+  memcpy(&thread->many[kind].first, block, sizeof block);
+  thread->many[kind].count--;
+  return block;
+}
+
+void tn_many_put(void *block, size_t size) {
+  tn_thread_t *thread = tn_thread_block;
+  size_t kind = kind_of(size);
+  bool is_kept =
+      block && kind < TN_KEPT_KINDS && thread && thread->most_kept && thread->many[kind].count < TN_MANY_MOST;
+  if (!is_kept) {
+    tn_block_put(block, size);
+    return;
+  }
+  memcpy(block, &thread->many[kind].first, sizeof block);
+  thread->many[kind].first = block, thread->many[kind].count++;
+}
+#endif
+
 void tn_kept_clear(tn_thread_t *thread) {
   for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)
     while (thread->kept[kind].count) {
       void *block = thread->kept[kind].blocks[--thread->kept[kind].count];
       ASAN_UNPOISON_MEMORY_REGION(block, room_of(kind));
+      tn_release_aligned(block);
+    }
+  for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)
+    for (void *block; (block = thread->many[kind].first);) {
+      memcpy(&thread->many[kind].first, block, sizeof block);
+      thread->many[kind].count--;
       tn_release_aligned(block);
     }
 }

@@ -18,7 +18,10 @@ void tn_release_aligned(void *pointer);
 /* Blocks that come and go with calls, aligned like the above: a thread keeps a few of each small size, so that steady calls
  * reach no allocator.  `size` is the same at both ends. */
 void *tn_block_get(size_t size);
-void tn_block_put(void *block, size_t size);       /* on any thread; NULL is fine */
+void tn_block_put(void *block, size_t size); /* on any thread; NULL is fine */
+/* The same for blocks of which many come, and go again together: a thread keeps more of them. */
+void *tn_many_get(size_t size);
+void tn_many_put(void *block, size_t size);
 char *tn_copy_text(const char *text, size_t size); /* terminated copy of `size` bytes */
 
 /* Makes the n-th allocation from now fail (and those after it, if `sticky`); 0 switches that off.  Tests only. */

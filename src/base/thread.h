@@ -29,6 +29,11 @@ typedef struct tn_kept_t { /* free blocks of one size: of kind k 64 * (k + 1) by
   uint64_t count;
   void *blocks[TN_KEPT_MOST];
 } tn_kept_t;
+enum { TN_MANY_MOST = 128 };
+typedef struct tn_many_t { /* the same, of blocks that come and go by the hundred: each leads to the next */
+  uint64_t count;
+  void *first;
+} tn_many_t;
 
 typedef struct tn_thread_t {
   uintptr_t stack_limit; /* below it its stack is nearly full: calls are refused; 0: not known */
@@ -52,6 +57,7 @@ typedef struct tn_thread_t {
   char short_error[256];
   uint64_t most_kept; /* blocks of one size; 0: this thread keeps none */
   tn_kept_t kept[TN_KEPT_KINDS];
+  tn_many_t many[TN_KEPT_KINDS];
 } tn_thread_t;
 
 extern _Thread_local tn_thread_t *tn_thread_block __attribute__((tls_model("initial-exec")));
