@@ -16,7 +16,7 @@ import gradient_cases_sampling
 import gradient_cases_sequence
 import gradient_cases_spatial
 from gradient_classes import NOT_YET, WITHOUT, arguments, classes, float_names, operators
-from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, ints, lib, mapped, stepped, taken, tenon_gradients, torch_gradients, transposed, weights_of
+from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, ints, lib, mapped, stepped, taken, tenon_gradients, torch_gradients, transposed, weights_of, without_data
 
 FORMS = (np.array, transposed, stepped)
 LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has differences for it"}
@@ -134,6 +134,18 @@ class Gradients(unittest.TestCase):
         self.assertEqual({name for name in shapes if len(shapes[name]) < 3}, SCALARS)
         self.assertEqual(set(shapes) - empty, set(NEVER_EMPTY))
         self.assertEqual((several | BROADCASTS) - broadcast, set())
+
+    def test_operators_made_of_parts_have_shapes_without_data(self):
+        results = {"attention": 1, "gru": 2, "linear_attention": 2, "lstm": 3, "rnn": 2, "rotary_embedding": 1}
+        for name, _, attrs, arrays, _ in CASES:
+            if name not in results:
+                continue
+            with self.subTest(op=name, attrs=attrs, shapes=shapes_of(arrays)):
+                wanted = (1 << results[name]) - 1
+                found = Op(name, attrs)([None if a is None else without_data(a) for a in arrays], wanted)
+                expected = Op(name, attrs)([None if a is None else given(a) for a in arrays], wanted)
+                for f, e in zip(found, expected):
+                    self.assertEqual([f.contents.shape[i] for i in range(f.contents.ndim)], list(taken(e).shape))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,23 @@ def given(array):
     return tensor
 
 
+class Device(c.Structure):
+    _fields_ = [("type", c.c_int32), ("id", c.c_int32)]
+
+
+lib.tenon_device_find.argtypes = [c.c_char_p, c.c_int32, c.c_void_p]
+lib.tenon_tensor_create_on.argtypes = [Device, Dtype, c.c_int32, c.c_void_p, c.POINTER(TENSOR)]
+
+
+def without_data(array):
+    """A tensor of the array's dtype and shape, on meta."""
+    device, tensor = Device(), TENSOR()
+    check(lib.tenon_device_find(b"meta", 0, c.byref(device)))
+    dtype = Dtype(CODES[array.dtype.kind], array.dtype.itemsize * 8, 1)
+    check(lib.tenon_tensor_create_on(device, dtype, array.ndim, (c.c_int64 * array.ndim)(*array.shape), c.byref(tensor)))
+    return tensor
+
+
 def taken(tensor):
     """A copy of a tensor as a NumPy array."""
     t = tensor.contents
