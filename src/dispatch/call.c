@@ -213,7 +213,7 @@ static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t
   const tn_thread_t *thread = tn_thread_block;
   if (__builtin_expect(!thread || (uintptr_t)&frame < thread->stack_limit, 0))
     return run_any(op, attrs, inputs, outputs, state, 0);
-  uint64_t keys = thread->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
+  uint64_t keys = thread->calls.include | tn_key_of_process();
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
@@ -429,9 +429,7 @@ static tenon_status_t make_dense(const tenon_op_t *op, tenon_tensor_t *const *in
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
 /* Keys that calls have whatever their arguments. */
-static inline uint64_t included(void) {
-  return (tn_thread()->calls.include | __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED)) & ~TN_KEY_ALWAYS;
-}
+static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_KEY_ALWAYS; }
 
 /* As dispatch finds them, for an operator with tensor arguments. */
 static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {

@@ -75,7 +75,7 @@ const char *tn_keys_print(uint64_t keys, char *out_text, size_t capacity);
 extern uint64_t tn_key_global;
 static inline uint64_t tn_key_of_process(void) {
 #ifdef TN_WITHOUT_TRACE /* bench/trace.py alone, for what it costs */
-  return 0;
+  return TN_KEY_ALWAYS;
 #else
   return __atomic_load_n(&tn_key_global, __ATOMIC_RELAXED);
 #endif
