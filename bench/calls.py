@@ -13,11 +13,13 @@ import subprocess
 import report
 
 OPS = (10, 1000, 100000)
-COUNTED = ("direct", "bare", "run", "bound", "stateful", "stateful_bound", "source", "source_bound", "typed", "inferred", "layer", "fallback", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
+COUNTED = ("direct", "bare", "table", "run", "values", "bound", "stateful", "stateful_bound", "source", "source_bound", "typed", "inferred", "layer", "fallback", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
 CALLS = 10000  # of a counted case
 TEXTS = {
     "direct": "direct call in C",
     "bare": "bare table: one load, one jump",
+    "table": "bare table, the call filled in",
+    "values": "tenon_op_call_values, results given",
     "run": "tenon_op_run",
     "bound": "tenon_bound_run",
     "stateful": "tenon_op_run, operator with 8 states by attributes",

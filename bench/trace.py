@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the switched-off trace costs: instructions of a dispatched call beside a build without the tracing code, counted by
-valgrind.  With them what tenon_op_run has over a bare table of kernels, and the memory of an operator.
+valgrind.  With them what tenon_op_run has over a bare table of kernels that fills in the call, and the memory of an operator.
 
 The build without it is made here, with -DTN_WITHOUT_TRACE, which nothing else sets.  Exit status 1: a limit is broken.
 Usage: trace.py [--calls N]
@@ -48,7 +48,7 @@ def main():
     build_without()
     program = report.compile_c("calls.c", *report.LINK_TENON)
     counts, rows, failed = {}, [], []
-    for case in ("bare", *CASES):
+    for case in ("table", *CASES):
         report.progress(f"trace: {case}")
         counts[case] = {name: round(instructions(program, case, options.calls, folder), 1)
                         for name, folder in (("with", report.BUILD), ("without", WITHOUT))}
@@ -58,7 +58,7 @@ def main():
             failed.append(f"{case}: the trace costs {more:.1f} instructions while it is off: expected at most {MOST_FOR_TRACE}")
     text = subprocess.run([program, "bytes", "1000", "1"], check=True, capture_output=True, text=True).stdout
     size = int(re.search(r"^bytes (\d+)", text, re.M)[1])
-    over = counts["run"]["with"] - counts["bare"]["with"]
+    over = counts["run"]["with"] - counts["table"]["with"]
     report.print_table("instructions of one call, trace off", ["", "with the trace", "without", "more"], rows)
     figures = {"instructions": counts, "run_over_bare_table": round(over, 1), "bytes_per_operator": size}
     headline = [["instructions that the trace costs while it is off", f"{max(c['with'] - c['without'] for c in counts.values()):+.1f}"],

@@ -95,6 +95,20 @@ static __attribute__((noinline)) tenon_status_t bare_run(const bare_op_t *op, te
   return op->slots[op->key](call);
 }
 
+/* The same, with a call filled in as the contract says. */
+static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op, const tenon_value_t *attrs,
+                                                          tenon_tensor_t *const *inputs,
+                                                          tenon_tensor_t *const *outputs) {
+  tenon_call_t call = {.size = sizeof call,
+                       .phase = TENON_PHASE_RUN,
+                       .host = (const tenon_host_t *)(const void *)op,
+                       .op = (const tenon_op_t *)(const void *)op,
+                       .attrs = attrs,
+                       .inputs = inputs,
+                       .outputs = outputs};
+  return op->slots[op->key](&call);
+}
+
 typedef struct subject_t { /* of one thread */
   bare_op_t bare;
   tenon_call_t bare_call;
@@ -237,6 +251,12 @@ static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *
   }
 CASE(direct, bad |= direct_kernel(s->inputs[0], s->inputs[1], s->outputs[0]);)
 CASE(bare, bad |= bare_run(&s->bare, &s->bare_call);)
+CASE(table, bad |= table_run(&s->bare, NULL, s->inputs, s->outputs);)
+CASE(values, {
+  tenon_value_t values[2] = {{TENON_KIND_TENSOR, 0, {.tensor = s->inputs[0]}},
+                             {TENON_KIND_TENSOR, 0, {.tensor = s->inputs[1]}}};
+  bad |= tenon_op_call_values(s->hot, values, 2, s->outputs, 0);
+})
 CASE(run, bad |= tenon_op_run(s->hot, NULL, s->inputs, s->outputs);)
 CASE(bound, bad |= tenon_bound_run(s->bound, s->inputs, s->outputs);)
 CASE(stateful, bad |= tenon_op_run(s->stateful, s->stateful_attrs, s->inputs, s->outputs);)
@@ -285,6 +305,8 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"walk_direct", case_walk_direct},
                                {"walk", case_walk},
                                {"bare", case_bare},
+                               {"table", case_table},
+                               {"values", case_values},
                                {"bound", case_bound},
                                {"stateful", case_stateful},
                                {"stateful_bound", case_stateful_bound},

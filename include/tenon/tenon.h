@@ -202,6 +202,10 @@ TENON_API tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_va
                                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                        tenon_tensor_t **outputs, uint64_t wanted);
+/* As tenon_op_call, with one array: a value for each tensor argument (TENON_KIND_TENSOR, or TENON_KIND_TENSORS for a list),
+ * then one for each attribute, in the order of the schema.  Of kind NONE, or past `count`: absent, or the default. */
+TENON_API tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
+                                              tenon_tensor_t **outputs, uint64_t wanted);
 /* An operator with attributes and a state of its own: the hot form of operators that have state, or no tensor arguments, in
  * eager use.  attrs (from tenon_attrs_values; NULL: defaults) are copied.  Calls without it look the state of their
  * attributes up, and share it.  Several threads may call at once, as far as the operator's state allows ("serial" kernels

@@ -1,4 +1,4 @@
-/* The arena: a list of blocks, each twice as large as the one before up to 1 MiB. */
+/* The arena: a list of blocks, each half as large as all before it together, up to 1 MiB. */
 #include "base/arena.h"
 
 #include <stdint.h>
@@ -17,7 +17,8 @@ void *tn_arena_allocate(tn_arena_t *arena, size_t size) {
   size = (size + 15) & ~(size_t)15;
   tn_arena_block_t *block = arena->blocks;
   if (!block || block->size - block->used < size) {
-    size_t room = block ? block->size * 2 : 1024;
+    size_t room = block ? 0 : 1024;
+    for (const tn_arena_block_t *b = block; b; b = b->next) room += b->size / 2;
     if (room > (size_t)1 << 20) room = (size_t)1 << 20;
     if (room < size) room = size;
     tn_arena_block_t *fresh = tn_allocate(sizeof *fresh + room);

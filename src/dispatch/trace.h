@@ -6,9 +6,7 @@
 
 #include "dispatch/call.h"
 
-static inline bool tn_trace_is_on(void) {
-  return __builtin_expect(tn_key_of_process() >> TN_BIT_TRACE & 1, 0);
-}
+static inline bool tn_trace_is_on(void) { return __builtin_expect(tn_key_of_process() >> TN_BIT_TRACE & 1, 0); }
 /* Runs the frame's slot and prints it as a step further down; `label`: "call" or "next". */
 tenon_status_t tn_trace_run(tenon_call_t *call, const char *label);
 /* Goes on with a slot that was put in the frame's place of another. */

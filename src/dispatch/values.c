@@ -1,0 +1,69 @@
+/* Calls by one array of values, tensors first, then attributes, as the schema has them: for bindings and interpreters, whose
+ * arguments lie so.  Invariant: what is not given is absent, or the default; nothing of the array is kept. */
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/value.h"
+#include "dispatch/call.h"
+
+static tenon_status_t misfit(const tenon_op_t *op, uint32_t i, const tenon_value_t *value) {
+  const tn_argument_t *input = &op->schema.inputs[i];
+  return tn_fail(TENON_INVALID, "%s: argument %u, '%s': expected %s, found %s", op->name, i, input->name,
+                 tn_kind_name(input->kind), tn_kind_name(value->kind));
+}
+
+/* Lists are made here and released by the caller: those of arguments that are lists. */
+static tenon_status_t take_inputs(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
+                                  tenon_tensor_t **out_inputs) {
+  uint32_t given = count < op->input_count ? count : op->input_count;
+  for (uint32_t i = 0; i < given; i++) {
+    const tenon_value_t *v = &values[i];
+    if (v->kind == TENON_KIND_NONE) continue;
+    if (v->kind != op->schema.inputs[i].kind) return misfit(op, i, v);
+    if (v->kind == TENON_KIND_TENSOR) out_inputs[i] = v->as.tensor;
+    else TN_TRY(tenon_tensor_list(v->as.tensors, (int32_t)v->count, &out_inputs[i]));
+  }
+  return TENON_OK;
+}
+
+/* The attributes as they lie, or with defaults filled in. */
+static tenon_status_t take_attrs(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
+                                 const tenon_value_t **out_attrs) {
+  uint32_t all = op->schema.attr_count;
+  bool is_whole = count == all;
+  for (uint32_t i = 0; i < count && is_whole; i++) is_whole = values[i].kind != TENON_KIND_NONE;
+  *out_attrs = values;
+  if (!is_whole) {
+    tenon_value_t *filled = tn_scratch((all + 1) * sizeof *filled);
+    if (!filled) return tn_no_memory("a call", all * sizeof *filled);
+    memcpy(filled, op->defaults, all * sizeof *filled);
+    for (uint32_t i = 0; i < count; i++)
+      if (values[i].kind != TENON_KIND_NONE) filled[i] = values[i];
+    *out_attrs = filled;
+  }
+  return tn_values_check(&op->schema, *out_attrs);
+}
+
+tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
+                                    tenon_tensor_t **outputs, uint64_t wanted) {
+  enum { FEW = 8 };
+  uint32_t n = op->input_count;
+  tenon_tensor_t *few[FEW] = {NULL}, **inputs = few;
+  const tenon_value_t *attrs = NULL;
+  if (count > n + op->schema.attr_count)
+    return tn_fail(TENON_INVALID, "%s: %u arguments: expected at most %u, %u tensors and then %u attributes", op->name,
+                   count, n + op->schema.attr_count, n, op->schema.attr_count);
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  if (n > FEW && (inputs = tn_scratch(n * sizeof *inputs))) memset(inputs, 0, n * sizeof *inputs);
+  if (!inputs) return tn_no_memory("a call", n * sizeof *inputs);
+  tenon_status_t status = take_inputs(op, values, count, inputs);
+  if (status == TENON_OK && count > n) status = take_attrs(op, values + n, count - n, &attrs);
+  if (status == TENON_OK) status = tenon_op_call(op, attrs, inputs, outputs, wanted);
+  for (uint32_t i = 0; i < n && i < count; i++)
+    if (values[i].kind == TENON_KIND_TENSORS && op->schema.inputs[i].kind == TENON_KIND_TENSORS)
+      tenon_tensor_release(inputs[i]);
+  tn_scratch_reset(mark);
+  return status;
+}
