@@ -220,6 +220,8 @@ static tenon_status_t make_extras(tenon_call_t *call, uint64_t missing, extras_t
   TN_TRY(tn_metas_of_inputs(op, call->inputs, &in));
   TN_TRY(tn_metas_of_results(op, call->attrs, 0, &metas));
   TN_TRY(tn_infer(&inference, op, call->attrs, call->state, in, metas));
+  tenon_device_t device = tn_call_device(call);
+  if (device.type != 1) inference.device = &device;
   memcpy(all, call->outputs, op->output_count * sizeof *all);
   out->all = all;
   for (uint32_t o = 0; o < op->output_count; o++) {

@@ -12,6 +12,7 @@
 #include "core/convert.h"
 #include "core/value.h"
 #include "dispatch/call.h"
+#include "dispatch/mixed.h"
 #include "dispatch/place.h"
 #include "dispatch/registry.h"
 
@@ -61,7 +62,11 @@ tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_
   const tenon_op_t *op = tn_registry_find(name);
   if (!op) return tn_fail(TENON_NOT_FOUND, "%s: the runtime has shut down", name);
   *out_tensor = NULL;
-  return tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+  int32_t before;
+  TN_TRY(tn_mixed_begin_parts(NULL, &before));
+  tenon_status_t status = tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+  tn_mixed_end_parts(before);
+  return status;
 }
 
 static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
@@ -287,7 +292,12 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
     if (!inputs[i] && !op->schema.inputs[i].is_optional)
       return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name, op->name,
                      op->schema.inputs[i].name);
-  return state ? tn_call_with(op, attrs, state, inputs, out, wanted) : tn_call(op, attrs, inputs, out, wanted, NULL);
+  int32_t before;
+  TN_TRY(tn_mixed_begin_parts(NULL, &before));
+  tenon_status_t status =
+      state ? tn_call_with(op, attrs, state, inputs, out, wanted) : tn_call(op, attrs, inputs, out, wanted, NULL);
+  tn_mixed_end_parts(before);
+  return status;
 }
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */

@@ -166,6 +166,22 @@ tenon_status_t tn_mixed_check(tenon_call_t *call) {
   return status;
 }
 
+tenon_status_t tn_mixed_begin_parts(const tenon_call_t *call, int32_t *out_before) {
+  int32_t *once = &tn_thread()->calls.mixed_once;
+  *out_before = *once;
+  if (call && !(tn_frame_of_const(call)->keys & TN_KEY_DEVICES)) return TENON_OK;
+  if (call && tn_is_mixed(call)) {
+    survey_t s = survey(call->op, call->inputs, call->outputs);
+    tenon_status_t status = judge(call->op, &s);
+    clear(&s);
+    if (status != TENON_OK) return status;
+  }
+  *once = TENON_MIXED_MOVE;
+  return TENON_OK;
+}
+
+void tn_mixed_end_parts(int32_t before) { tn_thread()->calls.mixed_once = before; }
+
 /* ---- moving ----------------------------------------------------------------------------------------------------- */
 
 typedef struct move_t {

@@ -15,4 +15,9 @@ tenon_status_t tn_mixed_absent(const tenon_op_t *op, tenon_tensor_t *const *inpu
 /* "x on npu:0, y on gpu:0; move them to one". */
 tenon_status_t tn_mixed_ambiguous(const tenon_call_t *call);
 
+/* What a composite (NULL: a gradient) makes itself is on the host: calls of its parts, from here to there, move that to where
+ * the others are, as long as its own arguments are not mixed, or may be. */
+tenon_status_t tn_mixed_begin_parts(const tenon_call_t *call, int32_t *out_before);
+void tn_mixed_end_parts(int32_t before);
+
 #endif

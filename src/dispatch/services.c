@@ -12,6 +12,7 @@
 #include "core/dtype.h"
 #include "dispatch/call.h"
 #include "dispatch/iterator.h"
+#include "dispatch/mixed.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
 
@@ -253,7 +254,11 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
   uint64_t missing = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!outputs[o]) missing |= (uint64_t)1 << o;
-  tenon_status_t status = tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
+  int32_t before;
+  tenon_status_t status = tn_mixed_begin_parts(call, &before);
+  if (status == TENON_OK)
+    status = tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
+  tn_mixed_end_parts(before);
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!(missing >> o & 1) || !outputs[o]) continue;
     tenon_status_t kept = tn_frame_keep(tn_frame_of(call), outputs[o]);
