@@ -37,9 +37,21 @@ static tenon_status_t npu_raise(tenon_call_t *call) {
 
 static tenon_status_t raise(tenon_call_t *call) { return tenon_fail(call, TENON_INTERNAL, "not on the CPU"); }
 
+static tenon_status_t more(tenon_call_t *call) { /* x + by + what it makes itself: ones, on the host */
+  const tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *ones = call->host->temporary(call, x->dtype, x->ndim, x->shape), *sum[1] = {NULL};
+  if (!ones) return TENON_MEMORY;
+  for (int64_t i = 0; i < tenon_count(ones); i++) ((float *)ones->data)[i] = 1;
+  TENON_TRY(call->host->invoke(call, call->uses[0], NULL, call->inputs, sum));
+  tenon_tensor_t *parts[2] = {sum[0], ones}, *all[1] = {call->outputs[0]};
+  return call->host->invoke(call, call->uses[0], NULL, parts, all);
+}
+
 /* clang-format off */
 TENON_LIBRARY(mixed, "1.0.0",
   TENON_OP("raise(Tensor(a!) x, Tensor[] by) -> ()", TENON_TYPES("x: f32; by = x"), TENON_KERNEL("cpu", raise)),
+  TENON_OP("more(Tensor x, Tensor by) -> Tensor", TENON_TYPES("x, by: f32; out = x"), TENON_SHAPES("x, by: [n]; out = x"),
+    TENON_USES("core::add"), TENON_COMPOSITE(more)),
   TENON_EXTEND("core::add", TENON_KERNEL("npu f32", npu_add)),
   TENON_EXTEND("mixed::raise", TENON_KERNEL("npu", npu_raise)))
 /* clang-format on */
@@ -206,6 +218,20 @@ TEST("shapes and counts of a device's tensors are the host's, and nothing falls 
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   CHECK(!strstr(report, "core::shape") && !strstr(report, "core::size"));
   tenon_text_release(report), tenon_tensor_release(x);
+}
+
+TEST("what a composite makes on the host goes to its parts; its own arguments are mixed only where that may be") {
+  tenon_tensor_t *x = on_npu("f32[2] 1 2"), *y = on_npu("f32[2] 3 4"), *host = tensor_of("f32[2] 3 4"), *out = NULL;
+  CHECK_STATUS(tenon_op_call(op_of("mixed::more"), NULL, (tenon_tensor_t *[]){x, y}, &out, 0), TENON_OK);
+  check_npu(out, "f32[2] 5 7");
+  tenon_tensor_release(out), out = NULL;
+  CHECK_STATUS(tenon_op_call(op_of("mixed::more"), NULL, (tenon_tensor_t *[]){x, host}, &out, 0), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "mixed::more: arguments in host memory: by, beside x on npu:0");
+  CHECK(!out);
+  CHECK_STATUS(tenon_op_call_mixed(op_of("mixed::more"), NULL, (tenon_tensor_t *[]){x, host}, &out, 0, TENON_MIXED_MOVE),
+               TENON_OK);
+  check_npu(out, "f32[2] 5 7");
+  tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(host), tenon_tensor_release(out);
 }
 
 TEST("nothing is left behind") {
