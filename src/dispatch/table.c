@@ -377,24 +377,43 @@ static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_ba
   return TENON_OK;
 }
 
-/* Kernels that the operator has for layers of the host, other than gradients. */
+/* Kernels for layers of the host, other than gradients. */
+static const uint8_t layer_places[][2] = {
+    {TN_AT_VIEW, TN_BIT_VIEW}, {TN_AT_AUTOCAST, TN_BIT_AUTOCAST}, {TN_AT_FUNCTIONAL, TN_BIT_FUNCTIONAL}};
+enum { LAYER_PLACES = sizeof layer_places / sizeof *layer_places };
+
+static const tn_kernel_t *newest_at(const tenon_op_t *op, uint8_t place) {
+  const tn_kernel_t *k = op->kernels;
+  while (k && k->words.at != place) k = k->next;
+  return k;
+}
+
+/* Kernels that the operator has for those layers. */
 static tenon_status_t place_layers(tenon_op_t *op) {
-  static const uint8_t places[][2] = {
-      {TN_AT_VIEW, TN_BIT_VIEW}, {TN_AT_AUTOCAST, TN_BIT_AUTOCAST}, {TN_AT_FUNCTIONAL, TN_BIT_FUNCTIONAL}};
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    const tn_kernel_t *k = op->kernels;
+  for (size_t i = 0; i < LAYER_PLACES; i++) {
+    const tn_kernel_t *k = newest_at(op, layer_places[i][0]);
     const tn_slot_t *slot = NULL;
-    while (k && k->words.at != places[i][0]) k = k->next;
     if (k && k->words.flags & TN_KERNEL_FALLTHROUGH) slot = &through;
     else if (k)
       TN_TRY(make(op, &(tn_slot_t){.run = k->run, .context = k->context, .only = k, .rule = TN_RULE_DIRECT}, &slot));
-    TN_TRY(place(op, places[i][1], slot));
+    TN_TRY(place(op, layer_places[i][1], slot));
   }
   return TENON_OK;
 }
 
+/* Layers that the operator passes by: calls are not led there.  Backends that it passes by are, for gradients depend on which
+ * backend it is. */
+static uint64_t passed_by(const tenon_op_t *op) {
+  uint64_t keys = 0;
+  for (int i = 0; i < LAYER_PLACES; i++) {
+    const tn_kernel_t *k = newest_at(op, layer_places[i][0]);
+    if (k && k->words.flags & TN_KERNEL_FALLTHROUGH) keys |= TN_KEY(layer_places[i][1]);
+  }
+  return keys;
+}
+
 static uint64_t mask_of(const tenon_op_t *op) {
-  uint64_t mask = ALL;
+  uint64_t mask = ALL & ~passed_by(op);
   if (op->traits & (TENON_RANDOM | TN_WRITES) || !op->input_count) mask |= TN_KEY(TN_BIT_CAREFUL);
   bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
   if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;

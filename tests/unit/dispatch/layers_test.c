@@ -613,6 +613,23 @@ TEST("the trace shows fallbacks, fallthroughs and backends") {
   tenon_registration_release(fallback), tenon_registration_release(pass), tenon_registration_release(cpu);
 }
 
+TEST("a layer that an operator passes by is not in its calls") {
+  start(), probe_start();
+  tenon_registration_t *cpu = probe_add("probe::plain", "cpu f64", &id[2], 0), *pass;
+  CHECK_STATUS(tenon_key_include("functional", 1), TENON_OK);
+  capture();
+  CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
+  CHECK_ANSWER("probe::plain", "cpu", 2);
+  pass = probe_add("probe::plain", "functional fallthrough", NULL, 0);
+  CHECK_ANSWER("probe::plain", "cpu", 2);
+  CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
+  CHECK_LINES(release_capture(), "call probe::plain {cpu, functional} -> fallthrough",
+              "  next probe::plain {cpu} -> cpu f64 [program, kernel]",
+              "call probe::plain {cpu} -> cpu f64 [program, kernel]");
+  CHECK_STATUS(tenon_key_include("functional", 0), TENON_OK);
+  tenon_registration_release(pass), tenon_registration_release(cpu);
+}
+
 TEST("the trace shows arguments and failures") {
   start();
   double out;
