@@ -4,14 +4,11 @@
 
 #include "dispatch/frame.h"
 #include "dispatch/infer.h"
+#include "dispatch/result.h"
 
 /* Runs through the table: `frame` is filled in here.  Outputs have memory, or are UNSET where run makes it. */
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, const tenon_random_t *random);
-/* A tensor for an inferred result: of its bound when only run knows its extents, UNSET when there is no bound, a view when
- * the operator said so. */
-tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
-                                tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor);
 /* A slot (a result that is UNSET) becomes that tensor: shares its memory where that can be kept alive, else copies. */
 tenon_status_t tn_slot_take(tenon_tensor_t *slot, tenon_tensor_t *tensor);
 /* The same of a fresh tensor, which is not used any more; UNSET: the slot only learns its dtype. */

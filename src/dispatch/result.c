@@ -1,0 +1,198 @@
+/* Results of calls: what infer says is made, what is given is checked, and views get inputs that there can be views of.
+ * Called by the entries of a call, before it is dispatched or when it has come past the layers. */
+#include "dispatch/result.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dispatch/call.h"
+#include "dispatch/place.h"
+#include "dispatch/table.h"
+
+static tenon_status_t create_list(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t **items = tn_scratch(meta->count * sizeof *items + 64);
+  if (!items) return tn_no_memory("a list of results", meta->count * sizeof *items);
+  tenon_status_t status = TENON_OK;
+  uint32_t made = 0;
+  while (made < meta->count && status == TENON_OK) {
+    status = tn_result_create(inference, meta->items[made], inputs, &items[made]);
+    if (status == TENON_OK) made++;
+  }
+  if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)made, out_tensor);
+  for (uint32_t i = 0; i < made; i++) tenon_tensor_release(items[i]);
+  return status;
+}
+
+static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape, tenon_tensor_t *of,
+                                  tenon_tensor_t **out_tensor) {
+  int64_t dense[TENON_RANK_MAX];
+  const int64_t *strides = dense;
+  if (meta->strided) strides = (const int64_t *)(const void *)meta->strides;
+  else tn_strides_dense(meta->ndim, shape, dense);
+  int64_t offset = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
+  if (offset % 8)
+    return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
+  offset /= 8;
+  if (tn_tensor_is_owned(of)) {
+    TN_TRY(tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor));
+    tenon_status_t status = tn_autograd.view ? tn_autograd.view(of, *out_tensor) : TENON_OK;
+    if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
+    return status;
+  }
+  tenon_tensor_t as = *of; /* nobody knows how long the caller's memory lives: the result gets its own */
+  as.ndim = meta->ndim, as.shape = (int64_t *)(uintptr_t)shape, as.strides = (int64_t *)(uintptr_t)strides;
+  as.dtype = meta->dtype, as.data = (char *)of->data + offset;
+  return tenon_tensor_copy(&as, out_tensor);
+}
+
+tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
+  if (meta->items) return create_list(inference, meta, inputs, out_tensor);
+  if (meta->ndim < 0) return tn_tensor_unset(meta->dtype, TENON_RANK_MAX, out_tensor);
+  int64_t shape[TENON_RANK_MAX];
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    shape[d] = tn_extent_bound(inference, meta->dims[d]);
+    if (shape[d] < 0) return tn_tensor_unset(meta->dtype, meta->ndim, out_tensor);
+  }
+  if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
+  const tenon_op_t *op = inference->infer.op;
+  if (meta->strided &&
+      (inference->device ? op->is_anywhere : !op->input_count)) /* as it was stated, wherever that is */
+    return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
+                            shape, (const int64_t *)(const void *)meta->strides, out_tensor);
+  if (inference->device) return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
+  TN_TRY(tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor));
+  if (meta->strided) {
+    memcpy((*out_tensor)->strides, meta->strides, (size_t)meta->ndim * sizeof *shape);
+    tn_tensor_mark(*out_tensor);
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *inference, const tenon_meta_t *meta,
+                                   const tenon_tensor_t *given, uint32_t o) {
+  char found[160], expected[160];
+  int64_t shape[TENON_RANK_MAX];
+  const char *name = op->schema.outputs[o].name;
+  if (given->keys & TN_TENSOR_UNSET) return TENON_OK;
+  if (meta->items)
+    return tn_dtype_is(given->dtype, TENON_LIST) && given->shape[0] == meta->count
+               ? TENON_OK
+               : tn_fail(TENON_INVALID, "%s: result %s: expected a list of %u tensors", op->name, name, meta->count);
+  if (meta->dtype.bits && !tn_dtype_same(meta->dtype, given->dtype))
+    return tn_fail(TENON_INVALID, "%s: result %s: expected dtype %s, found %s", op->name, name,
+                   tn_dtype_name(meta->dtype), tn_dtype_name(given->dtype));
+  if (meta->ndim < 0) return TENON_OK;
+  bool same = meta->ndim == given->ndim;
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    shape[d] = tenon_is_known(meta->dims[d]) ? meta->dims[d].value : tn_extent_bound(inference, meta->dims[d]);
+    if (same && shape[d] >= 0 && given->shape[d] != shape[d]) same = false;
+  }
+  return same ? TENON_OK
+              : tn_fail(TENON_INVALID, "%s: result %s: expected shape %s, found %s", op->name, name,
+                        tn_shape_print(meta->ndim, shape, expected, sizeof expected),
+                        tn_shape_print(given->ndim, given->shape, found, sizeof found));
+}
+
+/* A result that is a slot gets the memory that infer says; without a bound run makes it. */
+static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
+  for (uint32_t i = 0; meta->items && i < meta->count; i++)
+    TN_TRY(fill_slots(inference, meta->items[i], inputs, tenon_item(result, i)));
+  if (!(result->keys & TN_TENSOR_UNSET)) return TENON_OK;
+  tenon_tensor_t *made;
+  TN_TRY(tn_result_create(inference, meta, inputs, &made));
+  tenon_status_t status = tn_slot_become(result, made);
+  tenon_tensor_release(made);
+  return status;
+}
+
+int32_t tn_result_input(const tenon_op_t *op, uint32_t o) {
+  const tn_argument_t *result = &op->schema.outputs[o];
+  for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark) return (int32_t)i;
+  return -1;
+}
+
+bool tn_view_has_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *const *inputs) {
+  if (!op->is_view || !__atomic_load_n(&op->kernels, __ATOMIC_RELAXED)) return false;
+  keys = (tn_key_below(keys, TN_BIT_META + 1) | TN_KEY_CPU) & tn_op_mask(op);
+  const tn_slot_t *slot = tn_table_slot(op, keys);
+  if (slot->run == tn_layer_others) slot = tn_table_others(op, tn_backend_of(tn_device_of(op, op->defaults, inputs)));
+  return slot->only || slot->by_dtype;
+}
+
+static void own_memory(tenon_meta_t *meta) {
+  if (!meta) return;
+  for (uint32_t i = 0; meta->items && i < meta->count; i++) own_memory(meta->items[i]);
+  meta->alias = 0, meta->strided = 0;
+}
+
+tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted, bool owns,
+                               uint64_t *out_made) {
+  tenon_meta_t **in, **out;
+  inference->extents = NULL, inference->device = NULL;
+  TN_TRY(tn_metas_of_inputs(op, inputs, &in));
+  TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
+  TN_TRY(tn_infer(inference, op, attrs, state, in, out));
+  for (uint32_t o = 0; o < op->output_count && owns; o++) own_memory(out[o]);
+  tenon_device_t device = tn_device_of(op, attrs, inputs);
+  tenon_status_t status = TENON_OK;
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    if (!out[o]) continue;
+    inference->device = device.type == 1 || op->schema.outputs[o].is_host ? NULL : &device;
+    int32_t same = tn_result_input(op, o);
+    if (!outputs[o]) {
+      status = tn_result_create(inference, out[o], inputs, &outputs[o]);
+      if (status == TENON_OK) *out_made |= (uint64_t)1 << o;
+      continue;
+    }
+    status = check_output(op, inference, out[o], outputs[o], o);
+    if (status == TENON_OK && same >= 0 && inputs[same] && outputs[o]->data != inputs[same]->data)
+      status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
+                       op->schema.outputs[o].name, op->schema.inputs[same].name);
+    if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);
+  }
+  inference->device = NULL;
+  if (status == TENON_OK && inference->infer.workspace.value > 0 &&
+      !__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED)) /* once: other threads read that line */
+    __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
+  return status;
+}
+
+/* Views are of row-major inputs unless the operator says otherwise: others are views of a dense copy. */
+static bool needs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, uint32_t i) {
+  return inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED);
+}
+
+bool tn_inputs_need_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (needs_dense(op, inputs, i)) return true;
+  return false;
+}
+
+tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t ***out_inputs) {
+  tenon_tensor_t **dense = tn_scratch((op->input_count + 1) * sizeof *dense);
+  if (!dense) return tn_no_memory("a call", op->input_count * sizeof *dense);
+  tenon_status_t status = TENON_OK;
+  uint32_t made = 0;
+  for (; made < op->input_count && status == TENON_OK; made++) {
+    dense[made] = NULL;
+    if (!needs_dense(op, inputs, made)) {
+      tenon_tensor_retain(dense[made] = inputs[made]);
+      continue;
+    }
+    status = tenon_tensor_copy_to(inputs[made], inputs[made]->device, &dense[made]);
+    if (status == TENON_OK) dense[made]->keys |= TN_TENSOR_COPY;
+    if (status == TENON_OK && inputs[made]->keys & TN_KEY(TN_BIT_AUTOGRAD) && tn_autograd.share)
+      status = tn_autograd.share(inputs[made], dense[made]);
+  }
+  for (uint32_t i = 0; i < made && status != TENON_OK; i++) tenon_tensor_release(dense[i]);
+  *out_inputs = dense;
+  return status;
+}
