@@ -17,7 +17,7 @@ static void scale_destroy(void *context) { ((scale_t *)context)->destroyed++; }
 static tenon_status_t scale_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  ((scale_t *)infer->context)->inferred++;
+  __atomic_fetch_add(&((scale_t *)infer->context)->inferred, 1, __ATOMIC_RELAXED); /* threads call at once */
   out->ndim = x->ndim;
   for (int32_t d = 0; d < x->ndim; d++) out->dims[d] = x->dims[d];
   return TENON_OK;

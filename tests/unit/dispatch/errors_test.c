@@ -172,7 +172,7 @@ TEST("the bound is that of each thread's own stack, and of any other stack there
   probe_start();
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", calls_itself, NULL, NULL, 0, &r), TENON_OK);
-  static const size_t sizes[] = {192 << 10, 1 << 20};
+  static const size_t sizes[] = {1 << 20, 8 << 20};
   int64_t depths[2];
   for (int i = 0; i < 2; i++) {
     pthread_attr_t attributes;

@@ -228,8 +228,9 @@ TEST("what a composite makes on the host goes to its parts; its own arguments ar
   CHECK_STATUS(tenon_op_call(op_of("mixed::more"), NULL, (tenon_tensor_t *[]){x, host}, &out, 0), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "mixed::more: arguments in host memory: by, beside x on npu:0");
   CHECK(!out);
-  CHECK_STATUS(tenon_op_call_mixed(op_of("mixed::more"), NULL, (tenon_tensor_t *[]){x, host}, &out, 0, TENON_MIXED_MOVE),
-               TENON_OK);
+  CHECK_STATUS(
+      tenon_op_call_mixed(op_of("mixed::more"), NULL, (tenon_tensor_t *[]){x, host}, &out, 0, TENON_MIXED_MOVE),
+      TENON_OK);
   check_npu(out, "f32[2] 5 7");
   tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(host), tenon_tensor_release(out);
 }
