@@ -198,10 +198,10 @@ rng = np.random.default_rng(5)
 
 
 def away(shape, low=-2, high=2, from_=(0.0,), gap=0.02):
-    """Uniform numbers that stay away from the kinks."""
+    """Uniform numbers that stay away from the kinks, and differ: equal ones are a kink of a maximum."""
     x = rng.uniform(low, high, shape)
     for k in from_:
-        x = np.where(np.abs(x - k) < gap, k + 3 * gap, x)
+        x = np.where(np.abs(x - k) < gap, x + 2 * gap, x)
     return np.asarray(x)
 
 
