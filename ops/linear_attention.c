@@ -1,9 +1,10 @@
-/* linear_attention and causal_conv: what models with a recurrent state use in place of attention; linear_attention also in
- * parts, which have gradients.
+/* linear_attention and causal_conv: what models with a recurrent state use in place of attention; and both in parts, which
+ * have gradients.
  * The host calls infer and the kernels.  A task is one head of a batch, or one channel, over the whole length.
  * Invariant: states are kept in f32, or f64 for f64, from step to step, whatever the dtype of the tensors. */
 #include "axes.h"
 #include "composite.h"
+#include "convolution.h"
 #include "dense.h"
 #include "simd/math.h"
 
@@ -301,6 +302,43 @@ static tenon_status_t causal_conv_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], c.out);
 }
 
+/* ---- causal convolution in parts ------------------------------------------------------------------------------------ */
+
+enum { CAUSAL_CAST, CAUSAL_EXPAND, CAUSAL_CONCAT, CAUSAL_CONV, CAUSAL_SLICE, CAUSAL_MUL, CAUSAL_SILU, CAUSAL_RESHAPE };
+#define CAUSAL_USES                                                                                                    \
+  DENSE_USES ", core::expand, core::concat, core::conv, core::slice, core::mul, core::silu, core::reshape"
+
+static tenon_status_t causal_conv_parts(tenon_call_t *call) {
+  tenon_tensor_t *x = call->inputs[0], *w = call->inputs[1], *items[2] = {call->inputs[3], x}, *all, *state, *out;
+  int64_t length = x->shape[2], before = w->shape[2] - 1, shape[3] = {x->shape[0], x->shape[1], before};
+  if (!items[0]) {
+    tenon_tensor_t *zero = core_number(call, x->dtype, 0), *extents = core_ints(call, 3, shape);
+    if (!zero || !extents) return TENON_MEMORY;
+    TENON_TRY(INVOKE(call, CAUSAL_EXPAND, NULL, &items[0], zero, extents));
+  }
+  TENON_TRY(core_concat(call, CAUSAL_CONCAT, 2, 2, items, &all));
+  TENON_TRY(core_slice(call, CAUSAL_SLICE, all, 2, length, length + before, &state));
+  TENON_TRY(call->host->assign(call, 1, state));
+  if (tenon_count(x)) {
+    const tenon_value_t attrs[CONV_BETA + 1] = {
+        value_ints(0, 0),       value_ints(0, 0),          value_ints(0, 0), value_choice(WINDOW_EXPLICIT),
+        value_int(x->shape[1]), value_choice(FINISH_none), value_float(0),   value_float(0)};
+    TENON_TRY(INVOKE(call, CAUSAL_CONV, attrs, &out, all, w, call->inputs[2]));
+  } else { /* conv takes no such x; products of no elements depend on w and bias as well */
+    int64_t column[2] = {shape[1], 1};
+    tenon_tensor_t *bias = call->inputs[2];
+    TENON_TRY(core_slice(call, CAUSAL_SLICE, w, 2, 0, 1, &w));
+    TENON_TRY(core_reshape(call, CAUSAL_RESHAPE, w, 2, column, &w));
+    TENON_TRY(INVOKE(call, CAUSAL_MUL, NULL, &out, x, w));
+    if (bias) {
+      TENON_TRY(core_reshape(call, CAUSAL_RESHAPE, bias, 2, column, &bias));
+      TENON_TRY(INVOKE(call, CAUSAL_MUL, NULL, &out, out, bias));
+    }
+  }
+  if (call->attrs[0].as.i) TENON_TRY(INVOKE(call, CAUSAL_SILU, NULL, &out, out));
+  return call->host->assign(call, 0, out);
+}
+
 static tenon_status_t causal_conv_infer(tenon_infer_t *infer) {
   tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
   const tenon_dim_t *x = in[0]->dims, *w = in[1]->dims, one = tenon_extent(1);
@@ -345,7 +383,7 @@ TENON_ITEMS(core_linear_attention,
               "The states are the taps - 1 elements before x, and the last ones of both."),
     TENON_TYPES("x: float; w = x; bias = x; past_state = x; out = x; present_state = x"),
     TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES),
+    TENON_USES(CAUSAL_USES),
     TENON_INFER(causal_conv_infer),
-    TENON_KERNEL("cpu strided", causal_conv_run)))
+    TENON_KERNEL("cpu strided", causal_conv_run), TENON_COMPOSITE(causal_conv_parts)))
 /* clang-format on */

@@ -24,8 +24,8 @@ LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has di
 BROADCASTS = {"attention", "einsum", "gemm", "matmul"}
 # Windows over an axis without elements are refused here where PyTorch makes something of padding, or nothing: only their own cases.
 # Of groups without elements PyTorch gives NaN for the scale, here it is the sum of nothing.
-# Heads, gates and pairs of no elements are refused.
-NOT_EMPTIED = {"attention", "average_pool", "conv", "conv_transpose", "deform_conv", "deform_patches", "group_norm", "gru", "instance_norm", "linear_attention", "lp_pool", "lstm", "max_pool", "rnn", "rotary_embedding"}
+# Heads, gates, pairs and filters of no elements are refused.
+NOT_EMPTIED = {"attention", "average_pool", "causal_conv", "conv", "conv_transpose", "deform_conv", "deform_patches", "group_norm", "gru", "instance_norm", "linear_attention", "lp_pool", "lstm", "max_pool", "rnn", "rotary_embedding"}
 SCALARS = {"range"}
 # PyTorch has none of these either.
 NO_SECOND = {"deform_conv", "deform_patches", "grid_sample"}
@@ -136,7 +136,7 @@ class Gradients(unittest.TestCase):
         self.assertEqual((several | BROADCASTS) - broadcast, set())
 
     def test_operators_made_of_parts_have_shapes_without_data(self):
-        results = {"attention": 1, "gru": 2, "linear_attention": 2, "lstm": 3, "rnn": 2, "rotary_embedding": 1}
+        results = {"attention": 1, "causal_conv": 2, "gru": 2, "linear_attention": 2, "lstm": 3, "rnn": 2, "rotary_embedding": 1}
         for name, _, attrs, arrays, _ in CASES:
             if name not in results:
                 continue

@@ -105,6 +105,23 @@ several("linear_attention", linear_attention(4, 2, True, True), [([away((2, 3, 1
                                                                    ([away((1, 5, 4)), away((1, 5, 2), -0.7, 0.7), away((1, 5, 6)), None, away((1, 5, 2), -1, 0), away((1, 5, 1), 0, 1)], [0, 1, 2, 4, 5])], q_num_heads=4, kv_num_heads=2)
 several("linear_attention", linear_attention(2, 2, False, False, 0.4), [([away((2, 3, 6)), away((2, 3, 6)), away((2, 3, 4))], [0, 1, 2]), ([away((0, 3, 6)), away((0, 3, 6)), away((0, 3, 4))], [0, 1, 2])], q_num_heads=2, kv_num_heads=2, update_rule="linear", scale=0.4)
 
+
+
+def causal_conv(silu):
+    def function(x, w, bias=None, past=None):
+        past = torch.zeros(*x.shape[:2], w.shape[2] - 1, dtype=x.dtype) if past is None else past
+        both = torch.cat([past, x], 2)
+        windows = both.unfold(2, w.shape[2], 1) if x.shape[2] else both.new_zeros(*x.shape, w.shape[2]) * both.sum()
+        out = (windows * w).sum(3) + (0 if bias is None else bias[:, None])
+        return F.silu(out) if silu else out, both[:, :, x.shape[2]:]
+    return function
+
+
+several("causal_conv", causal_conv(False), [([away((2, 3, 5)), away((3, 1, 4))], [0, 1]), ([away((1, 4, 2)), away((4, 1, 5)), away((4,)), away((1, 4, 4))], [0, 1, 2, 3]), ([away((2, 3, 4)), away((3, 1, 1)), away((3,))], [0, 1, 2]),
+                                            ([away((2, 3, 0)), away((3, 1, 4)), away((3,)), away((2, 3, 3))], [0, 1, 2, 3]), ([away((0, 3, 5)), away((3, 1, 4)), away((3,)), away((0, 3, 3))], [0, 1, 2, 3]),
+                                            ([away((2, 0, 5)), away((0, 1, 4)), away((0,)), away((2, 0, 3))], [0, 1, 2, 3])])
+several("causal_conv", causal_conv(True), [([away((2, 3, 7)), away((3, 1, 4)), away((3,)), away((2, 3, 3))], [0, 1, 2, 3]), ([away((2, 2, 5)), away((2, 1, 2)), None, away((2, 2, 1))], [0, 1, 3])], activation="silu")
+
 # ---- layers with a state
 
 ORDER = {"lstm": [0, 2, 3, 1], "gru": [1, 0, 2], "rnn": [0]}  # gates of PyTorch among those of ONNX

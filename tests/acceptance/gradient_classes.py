@@ -23,7 +23,6 @@ WITHOUT = {
     "unique": "equal elements, which it is for, are a kink; PyTorch has no gradient for it either",
 }
 NOT_YET = {
-    "causal_conv",
     "roi_align",
 }
 
