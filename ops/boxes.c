@@ -1,7 +1,9 @@
 /* Boxes in images: non_max_suppression, which keeps the best of those that overlap, and roi_align, which pools features
- * under a box.  Invariant: boxes of equal score are taken in their order. */
+ * under a box, with its derivatives.  Invariant: boxes of equal score are taken in their order. */
 #include "axes.h"
+#include "composite.h"
 #include "copy.h"
+#include "dense.h"
 #include "order.h"
 #include <math.h>
 
@@ -98,10 +100,10 @@ static tenon_status_t suppress_run(tenon_call_t *call) {
 
 enum { A_MODE, A_COORDINATES, A_HEIGHT, A_WIDTH, A_SAMPLES, A_SCALE, BLOCK = 64 };
 
-static tenon_status_t roi_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *rois = infer->inputs[1], *batch = infer->inputs[2];
+/* x, rois and batch_indices from input `first` on; pooled: what roi_align makes of them. */
+static tenon_status_t pooled_dims(tenon_infer_t *infer, uint32_t first, tenon_dim_t pooled[4]) {
+  const tenon_meta_t *x = infer->inputs[first], *rois = infer->inputs[first + 1], *batch = infer->inputs[first + 2];
   const tenon_value_t *attrs = infer->attrs;
-  tenon_meta_t *out = infer->outputs[0];
   if (x->ndim != 4 || rois->ndim != 2 || batch->ndim != 1 || dim_differ(rois->dims[1], tenon_extent(4)) ||
       dim_differ(rois->dims[0], batch->dims[0]))
     return tenon_fail(infer, TENON_INVALID,
@@ -112,10 +114,39 @@ static tenon_status_t roi_infer(tenon_infer_t *infer) {
   if (attrs[A_HEIGHT].as.i < 1 || attrs[A_WIDTH].as.i < 1 || attrs[A_SAMPLES].as.i < 0)
     return tenon_fail(infer, TENON_INVALID, "an output of %" PRId64 " by %" PRId64 " from %" PRId64 " samples",
                       attrs[A_HEIGHT].as.i, attrs[A_WIDTH].as.i, attrs[A_SAMPLES].as.i);
-  out->ndim = 4;
-  out->dims[0] = rois->dims[0], out->dims[1] = x->dims[1];
-  out->dims[2] = tenon_extent(attrs[A_HEIGHT].as.i), out->dims[3] = tenon_extent(attrs[A_WIDTH].as.i);
+  pooled[0] = rois->dims[0], pooled[1] = x->dims[1];
+  pooled[2] = tenon_extent(attrs[A_HEIGHT].as.i), pooled[3] = tenon_extent(attrs[A_WIDTH].as.i);
   return TENON_OK;
+}
+
+static int dims_wrong(const tenon_meta_t *t, const tenon_dim_t dims[4]) {
+  int wrong = t->ndim != 4;
+  for (int32_t i = 0; !wrong && i < 4; i++) wrong = dim_differ(t->dims[i], dims[i]);
+  return wrong;
+}
+
+static tenon_status_t roi_infer(tenon_infer_t *infer) {
+  infer->outputs[0]->ndim = 4;
+  return pooled_dims(infer, 0, infer->outputs[0]->dims);
+}
+
+static tenon_status_t roi_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0];
+  tenon_dim_t pooled[4];
+  TENON_TRY(pooled_dims(infer, 1, pooled));
+  if (dims_wrong(dy, pooled))
+    return tenon_fail(infer, TENON_INVALID, "dy %s is not of roi_align's result %s", dims_text(dy->dims, dy->ndim).text,
+                      dims_text(pooled, 4).text);
+  return core_gradients_infer(infer, 1, 1);
+}
+
+static tenon_status_t roi_second_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *ddx = infer->inputs[0], *x = infer->inputs[1];
+  infer->outputs[0]->ndim = 4;
+  TENON_TRY(pooled_dims(infer, 1, infer->outputs[0]->dims));
+  if (!dims_wrong(ddx, x->dims)) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID, "ddx %s has not the shape of the input %s",
+                    dims_text(ddx->dims, ddx->ndim).text, dims_text(x->dims, x->ndim).text);
 }
 
 /* Four pixels around a place, and their weights; 0 if it lies outside. */
@@ -131,64 +162,159 @@ static int corners_of(double y, double x, int64_t height, int64_t width, int64_t
   return 1;
 }
 
-/* All channels of rois [begin, end). */
-static tenon_status_t roi_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
-  const tenon_tensor_t *x = call->inputs[0], *rois = call->inputs[1];
-  tenon_tensor_t *out = call->outputs[0];
-  const tenon_value_t *attrs = call->attrs;
-  int64_t channels = x->shape[1], height = x->shape[2], width = x->shape[3], rows = out->shape[2],
-          columns = out->shape[3];
-  int largest = attrs[A_MODE].as.i != 0, half_pixel = attrs[A_COORDINATES].as.i == 0;
-  (void)argument;
-  for (int64_t roi = begin; roi < end; roi++) {
-    double edge[4], shift = half_pixel ? 0.5 : 0;
-    int64_t batch = index_at(call, call->inputs[2], roi, x->shape[0], 0);
-    if (batch < 0) return TENON_RANGE;
-    for (int i = 0; i < 4; i++)
-      edge[i] = number_get(rois->dtype, rois->data, roi * 4 + i) * attrs[A_SCALE].as.f - shift;
-    double wide = edge[2] - edge[0], high = edge[3] - edge[1];
-    if (!half_pixel) wide = fmax(wide, 1), high = fmax(high, 1);
-    double step_y = high / (double)rows, step_x = wide / (double)columns;
-    if (!(fabs(step_y) < 0x1p14 && fabs(step_x) < 0x1p14))
-      return tenon_fail(call, TENON_RANGE, "box %" PRId64 " is %g by %g pixels large", roi, wide, high);
-    int64_t down = attrs[A_SAMPLES].as.i, across = down;
-    if (down == 0) down = (int64_t)ceil(step_y), across = (int64_t)ceil(step_x);
-    for (int64_t bin = 0; bin < rows * columns; bin++) {
-      double from_y = edge[1] + (double)(bin / columns) * step_y, from_x = edge[0] + (double)(bin % columns) * step_x;
-      for (int64_t block = 0; block < channels; block += BLOCK) { /* a sample's corners serve many channels */
-        int64_t count = channels - block < BLOCK ? channels - block : BLOCK, at[4];
-        double result[BLOCK] = {0}, weight[4];
-        for (int64_t s = 0; s < down * across; s++) {
-          double y = from_y + ((double)(s / across) + 0.5) * step_y / (double)down;
-          double z = from_x + ((double)(s % across) + 0.5) * step_x / (double)across;
-          int there = corners_of(y, z, height, width, at, weight);
-          for (int64_t c = 0; c < count; c++) {
-            int64_t base = (batch * channels + block + c) * height * width;
-            double value = 0;
-            for (int k = 0; k < 4 && there; k++) {
-              double part = weight[k] * number_get(x->dtype, x->data, base + at[k]);
-              value = !largest ? value + part : k == 0 || part > value ? part : value;
-            }
-            result[c] = !largest ? result[c] + value : s == 0 || value > result[c] ? value : result[c];
-          }
-        }
-        for (int64_t c = 0; c < count; c++) {
-          if (!largest && down * across > 1) result[c] /= (double)(down * across);
-          number_set(out->dtype, out->data, (roi * channels + block + c) * rows * columns + bin, result[c]);
-        }
+/* A call: what `from` holds is pooled into y, at the elements and with the weights that rois (and for the maximum, x) give;
+ * or where dx is not NULL, y is spread over dx in the same way. */
+typedef struct pooling_t {
+  const tenon_tensor_t *x, *rois, *batch, *from, *y;
+  tenon_tensor_t *dx;
+} pooling_t;
+
+/* The samples of a bin of a box. */
+typedef struct bin_t {
+  double y, x, step_y, step_x;
+  int64_t down, across, height, width, base, place; /* base: the first pixel of the first channel; place: in y */
+} bin_t;
+
+static int sample_corners(const bin_t *bin, int64_t s, int64_t at[4], double weight[4]) {
+  double y = bin->y + ((double)(s / bin->across) + 0.5) * bin->step_y / (double)bin->down;
+  double x = bin->x + ((double)(s % bin->across) + 0.5) * bin->step_x / (double)bin->across;
+  return corners_of(y, x, bin->height, bin->width, at, weight);
+}
+
+static void add_to(tenon_tensor_t *t, int64_t at, double value) {
+  if (tenon_dtype_id(t->dtype) == TENON_F64) ((double *)t->data)[at] += value;
+  else ((float *)t->data)[at] += (float)value;
+}
+
+/* The mean of a bin's samples, for `count` channels; `bins`: between channels of y. */
+static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
+  int64_t samples = bin->down * bin->across, pixels = bin->height * bin->width, at[4];
+  double result[BLOCK] = {0}, weight[4], by = samples > 1 ? (double)samples : 1;
+  for (int64_t c = 0; p->dx && c < count; c++)
+    result[c] = number_get(p->y->dtype, p->y->data, bin->place + c * bins) / by;
+  for (int64_t s = 0; s < samples; s++) {
+    if (!sample_corners(bin, s, at, weight)) continue;
+    for (int64_t c = 0; c < count; c++) {
+      int64_t base = bin->base + c * pixels;
+      double value = 0;
+      for (int k = 0; k < 4; k++)
+        if (p->dx) add_to(p->dx, base + at[k], weight[k] * result[c]);
+        else value += weight[k] * number_get(p->from->dtype, p->from->data, base + at[k]);
+      if (!p->dx) result[c] += value;
+    }
+  }
+  for (int64_t c = 0; !p->dx && c < count; c++)
+    number_set(p->y->dtype, p->y->data, bin->place + c * bins, result[c] / by);
+}
+
+/* The same for the largest of all weighted pixels: x says which it is. */
+static void largest_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
+  int64_t samples = bin->down * bin->across, pixels = bin->height * bin->width, at[4], element[BLOCK];
+  double most[BLOCK], factor[BLOCK], weight[4];
+  for (int64_t c = 0; c < count; c++) element[c] = -1;
+  for (int64_t s = 0; s < samples; s++) {
+    int there = sample_corners(bin, s, at, weight);
+    for (int64_t c = 0; c < count; c++) {
+      int64_t base = bin->base + c * pixels;
+      int best = -1;
+      double value = 0; /* of a sample outside */
+      for (int k = 0; k < 4 && there; k++) {
+        double part = weight[k] * number_get(p->x->dtype, p->x->data, base + at[k]);
+        if (k == 0 || part > value) value = part, best = k;
       }
+      if (s > 0 && !(value > most[c])) continue;
+      most[c] = value, element[c] = best < 0 ? -1 : base + at[best], factor[c] = best < 0 ? 0 : weight[best];
+    }
+  }
+  for (int64_t c = 0; c < count; c++) {
+    int64_t place = bin->place + c * bins;
+    if (!p->dx)
+      number_set(p->y->dtype, p->y->data, place,
+                 element[c] < 0 ? 0 : factor[c] * number_get(p->from->dtype, p->from->data, element[c]));
+    else if (element[c] >= 0) add_to(p->dx, element[c], factor[c] * number_get(p->y->dtype, p->y->data, place));
+  }
+}
+
+/* Channels [first, last) of a box. */
+static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t roi, int64_t first, int64_t last) {
+  const tenon_tensor_t *x = p->x, *rois = p->rois;
+  const tenon_value_t *attrs = call->attrs;
+  int64_t channels = x->shape[1], rows = p->y->shape[2], columns = p->y->shape[3];
+  int half_pixel = attrs[A_COORDINATES].as.i == 0;
+  double edge[4], shift = half_pixel ? 0.5 : 0;
+  int64_t batch = index_at(call, p->batch, roi, x->shape[0], 0);
+  if (batch < 0) return TENON_RANGE;
+  for (int i = 0; i < 4; i++) edge[i] = number_get(rois->dtype, rois->data, roi * 4 + i) * attrs[A_SCALE].as.f - shift;
+  double wide = edge[2] - edge[0], high = edge[3] - edge[1];
+  if (!half_pixel) wide = fmax(wide, 1), high = fmax(high, 1);
+  bin_t bin = {.step_y = high / (double)rows, .step_x = wide / (double)columns};
+  if (!(fabs(bin.step_y) < 0x1p14 && fabs(bin.step_x) < 0x1p14))
+    return tenon_fail(call, TENON_RANGE, "box %" PRId64 " is %g by %g pixels large", roi, wide, high);
+  bin.height = x->shape[2], bin.width = x->shape[3], bin.down = bin.across = attrs[A_SAMPLES].as.i;
+  if (bin.down == 0) bin.down = (int64_t)ceil(bin.step_y), bin.across = (int64_t)ceil(bin.step_x);
+  for (int64_t i = 0; i < rows * columns; i++) {
+    bin.y = edge[1] + (double)(i / columns) * bin.step_y, bin.x = edge[0] + (double)(i % columns) * bin.step_x;
+    for (int64_t block = first; block < last; block += BLOCK) { /* a sample's corners serve many channels */
+      int64_t count = last - block < BLOCK ? last - block : BLOCK;
+      bin.base = (batch * channels + block) * bin.height * bin.width;
+      bin.place = (roi * channels + block) * rows * columns + i;
+      (attrs[A_MODE].as.i != 0 ? largest_bin : mean_bin)(p, &bin, count, rows * columns);
     }
   }
   return TENON_OK;
 }
 
+/* All channels of rois [begin, end). */
+static tenon_status_t pool_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const pooling_t *p = (const pooling_t *)argument;
+  for (int64_t roi = begin; roi < end; roi++) TENON_TRY(pool_box(call, p, roi, 0, p->x->shape[1]));
+  return TENON_OK;
+}
+
+/* All rois of channels [begin, end): boxes may overlap. */
+static tenon_status_t spread_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const pooling_t *p = (const pooling_t *)argument;
+  tenon_tensor_t *dx = p->dx;
+  int64_t channels = dx->shape[1], size = dx->dtype.bits / 8 * dx->shape[2] * dx->shape[3];
+  for (int64_t image = 0; image < dx->shape[0]; image++)
+    memset((char *)dx->data + (image * channels + begin) * size, 0, (size_t)((end - begin) * size));
+  for (int64_t roi = 0; roi < p->y->shape[0]; roi++) TENON_TRY(pool_box(call, p, roi, begin, end));
+  return TENON_OK;
+}
+
+static tenon_status_t pool_all(tenon_call_t *call, pooling_t *p) {
+  if (tenon_count(p->y) == 0) return TENON_OK;
+  if (tenon_count(p->x) == 0) return tenon_fail(call, TENON_INVALID, "the input is empty");
+  return call->host->parallel(call, p->y->shape[0], 1, pool_part, p);
+}
+
 static tenon_status_t roi_run(tenon_call_t *call) {
-  if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
-  if (tenon_count(call->inputs[0]) == 0) return tenon_fail(call, TENON_INVALID, "the input is empty");
-  return call->host->parallel(call, call->outputs[0]->shape[0], 1, roi_part, NULL);
+  tenon_tensor_t *const *in = call->inputs;
+  return pool_all(call, &(pooling_t){.x = in[0], .rois = in[1], .batch = in[2], .from = in[0], .y = call->outputs[0]});
+}
+
+static tenon_status_t roi_second_run(tenon_call_t *call) {
+  tenon_tensor_t *const *in = call->inputs;
+  return pool_all(call, &(pooling_t){.x = in[1], .rois = in[2], .batch = in[3], .from = in[0], .y = call->outputs[0]});
+}
+
+static tenon_status_t roi_backward_run(tenon_call_t *call) {
+  tenon_tensor_t *const *in = call->inputs, *out = call->outputs[0];
+  pooling_t p = {.x = in[1], .rois = in[2], .batch = in[3], .y = in[0]};
+  if (tenon_count(out) == 0) return tenon_count(p.y) ? tenon_fail(call, TENON_INVALID, "the input is empty") : TENON_OK;
+  p.dx = core_place_dense(call, out, tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32));
+  if (!p.dx) return TENON_MEMORY;
+  TENON_TRY(call->host->parallel(call, out->shape[1], 4, spread_part, &p));
+  return core_settle(call, out, p.dx);
 }
 
 /* clang-format off */
+#define ROI_ARGUMENTS                                                                                                  \
+  "str['avg', 'max'] mode='avg', str['half_pixel', 'output_half_pixel'] coordinates='half_pixel', "                    \
+  "int output_height=1, int output_width=1, int sampling_ratio=0, float spatial_scale=1.0"
+#define ROI_PASSED                                                                                                     \
+  "x, rois, batch_indices, mode=mode, coordinates=coordinates, output_height=output_height, "                          \
+  "output_width=output_width, sampling_ratio=sampling_ratio, spatial_scale=spatial_scale"
 TENON_ITEMS(core_boxes,
   TENON_OP("non_max_suppression(Tensor boxes, Tensor scores, Tensor? @host max_output_boxes_per_class=None, "
            "Tensor? @host iou_threshold=None, Tensor? @host score_threshold=None, *, bool center_point_box=False) -> "
@@ -198,10 +324,18 @@ TENON_ITEMS(core_boxes,
                 "out = i64"),
     TENON_WHERE("max_output_boxes_per_class: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(suppress_infer),
     TENON_KERNEL("cpu", suppress_run)),
-  TENON_OP("roi_align(Tensor x, Tensor rois, Tensor batch_indices, *, str['avg', 'max'] mode='avg', "
-           "str['half_pixel', 'output_half_pixel'] coordinates='half_pixel', int output_height=1, "
-           "int output_width=1, int sampling_ratio=0, float spatial_scale=1.0) -> Tensor",
+  TENON_OP("roi_align(Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
     TENON_DOC("Each box, cut into output_height by output_width bins: mean or maximum of interpolated samples."),
     TENON_TYPES("x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(roi_infer),
-    TENON_KERNEL("cpu", roi_run))
+    TENON_GRADIENT("x: core::roi_align_backward(grad, " ROI_PASSED "); rois: none"), TENON_KERNEL("cpu", roi_run)),
+  TENON_OP("roi_align_backward(Tensor dy, Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The gradient of roi_align by x."),
+    TENON_TYPES("dy, x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
+    TENON_INFER(roi_backward_infer), TENON_GRADIENT("dy: core::roi_align_second(grad, " ROI_PASSED "); x, rois: none"),
+    TENON_KERNEL("cpu", roi_backward_run)),
+  TENON_OP("roi_align_second(Tensor ddx, Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The gradient of roi_align_backward by dy: ddx, pooled with the elements of x that roi_align takes."),
+    TENON_TYPES("ddx, x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_INFER(roi_second_infer), TENON_GRADIENT("ddx: core::roi_align_backward(grad, " ROI_PASSED "); x, rois: none"),
+    TENON_KERNEL("cpu", roi_second_run))
 )

@@ -1,4 +1,5 @@
-"""Cases for autograd_test.py: transforms, and interpolation.  Kinks left out: places that lie on an element."""
+"""Cases for autograd_test.py: transforms, and interpolation.  Kinks left out: places that lie on an element, equal
+largest elements under a box."""
 import itertools
 import math
 
@@ -6,7 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from gradients import away, ints, several
+from gradients import away, ints, rng, several
 
 
 def complex_of(x):
@@ -144,7 +145,45 @@ def deformed():
         several("deform_patches", lambda x, o, m, k, a=(list(w.shape[2:]), strides, pads, dilations, offset_group): deform_patches(*a)(x, o, m), [([x, offset, mask, ints(*w.shape[2:])], [0, 1, 2])], **attrs)
 
 
+def roi_align(mode, rows, columns, samples, scale, half_pixel):
+    """ONNX's, whose maximum is of the weighted pixels around the samples, one by one."""
+    def function(x, rois, batch):
+        height, width, results = *x.shape[2:], []
+        if len(rois) != len(batch):
+            raise ValueError("a batch index for each box is wanted")
+        for box, image in zip(rois.double() * scale - (0.5 if half_pixel else 0), batch):
+            left, top, right, bottom = box.tolist()
+            extent = [bottom - top, right - left] if half_pixel else [max(bottom - top, 1), max(right - left, 1)]
+            axes = []
+            for start, step, n, size in zip((top, left), (extent[0] / rows, extent[1] / columns), (rows, columns), (height, width)):
+                count = samples or math.ceil(step)
+                place = start + (torch.arange(n).double()[:, None] + (torch.arange(count).double() + 0.5) / count) * step
+                valid, place = (place >= -1) & (place <= size), place.clamp(0, size - 1)
+                low = place.floor()
+                axes.append([(at.long().clamp(max=size - 1), weight * valid) for at, weight in ((low, 1 - place + low), (low + 1, place - low))])
+            parts = []
+            for (y, v), (z, h) in itertools.product(*axes):
+                weight = v[:, None, :, None] * h[None, :, None, :]
+                parts.append(x[image][:, y[:, None, :, None], z[None, :, None, :]] * weight.to(x.dtype))
+            parts = torch.stack(parts, -1)
+            results.append(parts.sum(-1).mean((3, 4)) if mode == "avg" else parts.flatten(3).max(-1).values)
+        return torch.stack(results) if results else x.new_zeros(0, x.shape[1], rows, columns) + 0 * x.sum()
+    return function
+
+
+def boxes():
+    for mode, half_pixel, (rows, columns, samples, scale) in itertools.product(("avg", "max"), (True, False), ((1, 1, 0, 1.0), (2, 3, 2, 0.7), (3, 2, 0, 1.3))):
+        function = roi_align(mode, rows, columns, samples, scale, half_pixel)
+        cases = []
+        for shape, images in (((2, 3, 5, 6), (1, 0, 1, 1, -1, 0, 1)), ((1, 70, 7, 3), (0, 0)), ((3, 2, 6, 8), (2,)), ((1, 2, 5, 3), ())):
+            corner = rng.uniform(-2, 2.5, (len(images), 2))
+            cases.append(([away(shape), np.concatenate([corner, corner + rng.uniform(0.6, 6, corner.shape)], 1), ints(*images)], [0]))
+        several("roi_align", function, cases, mode=mode, coordinates="half_pixel" if half_pixel else "output_half_pixel",
+                output_height=rows, output_width=columns, sampling_ratio=samples, spatial_scale=scale)
+
+
 transforms()
 deformed()
 resizes()
 grids()
+boxes()

@@ -22,9 +22,6 @@ WITHOUT = {
     "scan": "its body is a graph, and graphs make no record",
     "unique": "equal elements, which it is for, are a kink; PyTorch has no gradient for it either",
 }
-NOT_YET = {
-    "roi_align",
-}
 
 
 def operators():

@@ -1,4 +1,4 @@
-/* Cases of transforms and of interpolation, a part of the list in cases.h.  Kinks: places that lie on an element. */
+/* Cases of transforms and of interpolation, a part of the list in cases.h.  Kinks: places that lie on an element, equal largest elements under a box. */
 /* clang-format off */
   {"core::dft", NULL, {"f64[2, 4, 2] ~1", NULL, NULL}}, {"core::dft", NULL, {"f64[3, 2, 1] ~1", NULL, "i64[] 0"}}, {"core::dft", "onesided=True", {"f64[1, 5, 1] ~1", NULL, NULL}}, {"core::dft", "onesided=True", {"f64[6, 1] ~1", "i64[] 4", "i64[] 0"}},
   {"core::dft", "inverse=True", {"f64[2, 3, 2] ~1", "i64[] 5", NULL}}, {"core::dft", "inverse=True", {"f64[4, 1] ~1", NULL, "i64[] 0"}}, {"core::dft", "inverse=True; onesided=True", {"f64[1, 4, 2] ~1", NULL, NULL}}, {"core::dft", "inverse=True; onesided=True", {"f64[2, 4, 2] ~1", "i64[] 5", "i64[] 1"}},
@@ -21,3 +21,10 @@
   {"core::deform_conv", "group=2; offset_group=2; strides=[2, 1]; pads=[1, 0, 1, 1]; dilations=[1, 2]", {"f64[1, 2, 4, 4] ~1", "f64[2, 1, 2, 2] ~2", "f64[1, 16, 3, 3] ~3", NULL, NULL}},
   {"core::deform_conv", NULL, {"f64[2, 1, 2, 2, 3] ~1", "f64[1, 1, 1, 2, 2] ~2", "f64[2, 12, 2, 1, 2] ~3", NULL, "f64[2, 4, 2, 1, 2] ~5"}}, {"core::deform_conv", NULL, {"f64[0, 2, 4]", "f64[3, 2, 2] ~2", "f64[0, 2, 3]", "f64[3] ~4", "f64[0, 2, 3]"}},
   {"core::deform_patches", "offset_group=2", {"f64[1, 2, 4] ~1", "f64[1, 4, 3] ~3", "f64[1, 4, 3] ~5", "i64[1] 2"}}, {"core::deform_patches", "pads=[0, 1, 1, 0]", {"f64[1, 1, 3, 2] ~1", "f64[1, 8, 3, 2] ~3", NULL, "i64[2] 2 2"}}, {"core::deform_patches", NULL, {"f64[0, 2, 4]", "f64[0, 2, 3]", NULL, "i64[1] 2"}},
+#define ROIS "=f64[3, 4] 0.3 0.6 3.1 2.7 -0.7 0.2 2.4 3.3 1.15 0.35 4.9 2.05", "i64[3] 1 0 -1"
+#define POOLED(attrs) {"core::roi_align", attrs, {"f64[2, 2, 4, 5] ~2", ROIS}}
+#define POOLED_BACK(op, attrs, shape) {op, attrs, {shape, "=f64[2, 2, 4, 5] ~1", ROIS}}
+  POOLED("output_height=2; output_width=3"), POOLED("mode=max; output_height=2; output_width=3; sampling_ratio=2"), POOLED("coordinates=output_half_pixel; sampling_ratio=3; spatial_scale=0.7"), POOLED("mode=max; coordinates=output_half_pixel; spatial_scale=0.7; output_width=2"),
+  {"core::roi_align", "output_height=2", {"f64[1, 3, 2, 3] ~1", "=f64[1, 4] -3.2 0.4 1.7 1.9", "i32[1] 0"}}, {"core::roi_align", NULL, {"f64[1, 2, 2, 3] ~1", "=f64[0, 4]", "i64[0]"}}, {"core::roi_align", "mode=max", {"f64[1, 0, 2, 3]", "=f64[1, 4] 0 0 1 1", "i64[1] 0"}},
+  POOLED_BACK("core::roi_align_backward", "mode=max; output_height=2; sampling_ratio=2", "f64[3, 2, 2, 1] ~2"), POOLED_BACK("core::roi_align_backward", "output_width=2", "f64[3, 2, 1, 2] ~2"), {"core::roi_align_backward", NULL, {"f64[0, 2, 1, 1]", "=f64[1, 2, 2, 3] ~1", "=f64[0, 4]", "i64[0]"}},
+  POOLED_BACK("core::roi_align_second", "mode=max; output_height=2; sampling_ratio=2", "f64[2, 2, 4, 5] ~2"), POOLED_BACK("core::roi_align_second", "output_width=2", "f64[2, 2, 4, 5] ~2"), {"core::roi_align_second", NULL, {"f64[1, 2, 2, 3] ~2", "=f64[1, 2, 2, 3] ~1", "=f64[0, 4]", "i64[0]"}},
