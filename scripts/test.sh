@@ -55,7 +55,8 @@ totals_of() { # the last total line of a log; unittest's own form is put into ou
   [ -n "$ran" ] || return
   bad=$(grep -E '^FAILED \(' "$1" | tail -1 | grep -oE '(failures|errors)=[0-9]+' | grep -oE '[0-9]+' | awk '{n += $1} END {print n + 0}')
   skip=$(grep -E '^(OK|FAILED) \(' "$1" | tail -1 | grep -oE 'skipped=[0-9]+' | grep -oE '[0-9]+')
-  echo "$((ran - ${bad:-0} - ${skip:-0})) passed, ${bad:-0} failed, ${skip:-0} skipped"
+  local good=$((ran - ${bad:-0} - ${skip:-0})) # of parts of a test that fail there may be more than tests
+  echo "$((good < 0 ? 0 : good)) passed, ${bad:-0} failed, ${skip:-0} skipped"
 }
 
 failed=0 passed=0 wrong=0 skipped=0

@@ -151,8 +151,9 @@ static tenon_status_t copy_back(move_t *m) {
 /* ---- arguments as the CPU sees them ----------------------------------------------------------------------------- */
 
 static void *host_of(const move_t *m, const tenon_tensor_t *t) {
+  static _Alignas(64) char nothing[64]; /* of tensors without elements: kernels need not ask */
   const span_t *s = span_of(m, t);
-  return s ? s->host + ((char *)t->data - s->begin) : NULL;
+  return s ? s->host + ((char *)t->data - s->begin) : nothing;
 }
 
 static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_tensor);
