@@ -224,11 +224,17 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
 }
 
 tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (inputs[i] && inputs[i]->keys & TN_KEY_DETAIL)
-      return tn_fail(TENON_UNIMPLEMENTED,
-                     "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first", op->name,
-                     op->schema.inputs[i].name);
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_DETAIL)) continue;
+    if (inputs[i]->detail && inputs[i]->detail->kind != 1)
+      return tn_fail(
+          TENON_UNIMPLEMENTED,
+          "%s: input %s is not dense (layout kind %u), and no kernel says that it looks: make it dense first", op->name,
+          op->schema.inputs[i].name, inputs[i]->detail->kind);
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first", op->name,
+                   op->schema.inputs[i].name);
+  }
   return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", op->name);
 }
 

@@ -229,11 +229,12 @@ static void check_strided(const char *name, const char *backend, int32_t type) {
   tenon_tensor_release(x), tenon_tensor_release(y);
 }
 
-/* Calls with a quantised tensor. */
-static tenon_status_t call_quantised(const char *name, const char *backend) {
+/* Calls with a tensor that is not dense: quantised (1), or of a kind that is kept for sparse ones. */
+static uint32_t layout_kind;
+static tenon_status_t call_not_dense(const char *name, const char *backend) {
   double in = 1, out = 0, unit = 1;
   tenon_tensor_t *x = probe_tensor(backend, &in), *y = probe_tensor(backend, &out), *scale = probe_tensor("cpu", &unit);
-  tenon_detail_t detail = {sizeof detail, 1, -1, 0, scale, NULL};
+  tenon_detail_t detail = {sizeof detail, layout_kind, -1, 0, scale, NULL};
   x->detail = &detail;
   tn_tensor_mark(x);
   tenon_status_t status = tenon_op_run(op_of(name), NULL, &x, &y);
@@ -363,7 +364,8 @@ TEST("a dense kernel gets a dense tensor also where a layer put another one in")
   tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(t), tenon_registration_release(r);
 }
 
-TEST("a quantised tensor reaches no kernel that did not say so: on no backend, by no way") {
+static void check_not_dense(uint32_t kind, const char *message) {
+  layout_kind = kind;
   static const char *const names[] = {"probe::plain", "probe::view"};
   double passed = 0;
   probe_start();
@@ -373,26 +375,31 @@ TEST("a quantised tensor reaches no kernel that did not say so: on no backend, b
     for (int i = 0; i < 4; i++) {
       tenon_registration_t *r = add_look(names[n], places[i], &types[i]), *cpu = NULL, *pass = NULL;
       char where[64];
-      CHECK_STATUS(call_quantised(names[n], places[i]), TENON_UNIMPLEMENTED);
-      CHECK_TEXT(tenon_error(), "input x is quantised, and no kernel says \"quantised\"");
+      CHECK_STATUS(call_not_dense(names[n], places[i]), TENON_UNIMPLEMENTED);
+      CHECK_TEXT(tenon_error(), message);
       tenon_registration_release(r);
       snprintf(where, sizeof where, "%s quantised", places[i]);
       r = probe_add(names[n], where, &id[1], 0);
-      CHECK_STATUS(call_quantised(names[n], places[i]), TENON_OK);
+      CHECK_STATUS(call_not_dense(names[n], places[i]), TENON_OK);
       tenon_registration_release(r);
       if (i == 0) continue;
       cpu = add_look(names[n], "cpu", &types[0]);
       CHECK_STATUS(tenon_fallback_add(places[i], pass_on, &passed, NULL, 0, &pass), TENON_OK);
-      CHECK_STATUS(call_quantised(names[n], places[i]), TENON_UNIMPLEMENTED);
-      CHECK_TEXT(tenon_error(), "input x is quantised");
+      CHECK_STATUS(call_not_dense(names[n], places[i]), TENON_UNIMPLEMENTED);
+      CHECK_TEXT(tenon_error(), message);
       tenon_registration_release(pass);
       snprintf(where, sizeof where, "%s fallthrough", places[i]);
       pass = probe_add(names[n], where, NULL, 0);
-      CHECK_STATUS(call_quantised(names[n], places[i]), TENON_UNIMPLEMENTED);
-      CHECK_TEXT(tenon_error(), "input x is quantised");
+      CHECK_STATUS(call_not_dense(names[n], places[i]), TENON_UNIMPLEMENTED);
+      CHECK_TEXT(tenon_error(), message);
       tenon_registration_release(pass), tenon_registration_release(cpu);
     }
   CHECK(quantised_seen == 0);
+}
+
+TEST("a quantised or a sparse tensor reaches no kernel that did not say so: on no backend, by no way") {
+  check_not_dense(1, "input x is quantised, and no kernel says \"quantised\"");
+  check_not_dense(2, "input x is not dense (layout kind 2), and no kernel says that it looks: make it dense first");
 }
 
 /* ---- more names than bits ------------------------------------------------------------------------------------------ */
