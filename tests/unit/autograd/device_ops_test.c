@@ -108,3 +108,5 @@ TEST("gradients of every operator on a device are those of the CPU") {
   npu_start();
   for (const case_t *c = cases; c < cases + sizeof cases / sizeof *cases; c++) check_case(c);
 }
+
+TEST("nothing is left behind") { tenon_shutdown(); }
