@@ -1,5 +1,6 @@
 /* Parallel-for on threads of our own: started on first need, woken by a condition, used by one loop at a time; a second
  * loop that comes meanwhile runs on its caller alone.  For builds without OpenMP and under the thread sanitizer. */
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "base/parallel_run.h"
@@ -71,7 +72,13 @@ void tn_parallel_shutdown(void) {
   pthread_mutex_unlock(&busy);
 }
 
-void tn_parallel_before_fork(void) {}
+/* A library may bring OpenMP's threads along, oneDNN does: this thread's would be missing in the child, and waited for. */
+void tn_parallel_before_fork(void) {
+  enum { SOFT = 1 };
+  int (*pause)(int);
+  *(void **)&pause = dlsym(RTLD_DEFAULT, "omp_pause_resource_all");
+  if (pause) pause(SOFT);
+}
 
 void tn_parallel_in_child(void) { /* the workers are not there, and may have held any of these */
   pthread_mutex_init(&busy, NULL), pthread_mutex_init(&lock, NULL);

@@ -40,6 +40,7 @@ typedef struct tn_thread_t {
   tn_thread_calls_t calls;
   uintptr_t stack_low;                /* where it ends */
   int32_t depth;                      /* of calls that are traced */
+  int32_t is_shared;                  /* by threads for which there was no memory */
   int32_t nesting;                    /* of calls, layers and modes in one another: bounded, dispatch/call.h */
   uint32_t gates[TN_GATES];           /* calls that are in code of each unloadable library: dispatch/call.c */
   uint64_t lookups;                   /* slow ones, of backends that share a key: dispatch/layer.c */

@@ -13,7 +13,7 @@ _Static_assert(sizeof(pthread_mutex_t) <= sizeof(tn_mutex_t), "room for a mutex"
 _Static_assert(sizeof(pthread_t) <= sizeof(tn_spawned_t), "room for a thread");
 
 _Thread_local tn_thread_t *tn_thread_block;
-static tn_thread_t shared_block; /* of threads for which there was no memory */
+static tn_thread_t shared_block = {.is_shared = 1};
 static pthread_key_t at_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int have_key;

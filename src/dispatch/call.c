@@ -22,8 +22,8 @@
 static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
   uint32_t *count = &thread->gates[slot->gate];
   if (!slot->gate) return;
-  if (thread->next) __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
-  else __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST); /* the block that threads without memory share */
+  if (!thread->is_shared) __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
+  else __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST);
 }
 
 const tn_slot_t *tn_slot_enter(tenon_call_t *call) {

@@ -55,8 +55,8 @@ static tenon_status_t run(const trial_t *t, tenon_device_t device, tenon_tensor_
   enum { MOST = 16 };
   tenon_tensor_t *inputs[CASE_INPUTS], *leaves[2 * CASE_INPUTS], *results[RESULTS] = {NULL}, *flat[MOST],
                                                                  *weights[MOST];
-  int n = 0;
-  make_inputs(t, device, inputs, leaves, count);
+  int n = 0, leaf_count = 0;
+  make_inputs(t, device, inputs, leaves, &leaf_count);
   tenon_random_seed(3);
   tenon_status_t status = tenon_op_call(t->op, t->attrs, inputs, results, t->wanted);
   for (int o = 0; o < RESULTS && status == TENON_OK; o++) {
@@ -70,11 +70,12 @@ static tenon_status_t run(const trial_t *t, tenon_device_t device, tenon_tensor_
       tenon_tensor_release(w);
     }
   }
+  *count = n ? leaf_count : 0;
   if (status == TENON_OK && n) status = tenon_gradients(flat, weights, n, leaves, *count, TENON_GRAD_UNUSED, grads);
-  else *count = 0;
   for (int i = 0; i < n; i++) tenon_tensor_release(weights[i]);
   for (int o = 0; o < RESULTS; o++) tenon_tensor_release(results[o]);
   for (uint32_t i = 0; i < t->op->input_count; i++) tenon_tensor_release(inputs[i]);
+  for (int i = 0; i < leaf_count; i++) tenon_tensor_release(leaves[i]);
   return status;
 }
 

@@ -12,19 +12,11 @@
 
 #include "base/thread.h"
 #include "check.h"
+#include "sanitizer.h"
 #include "tensors.h"
 
 #include "operators.h"
 #include "probes.h"
-
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_INSTRUMENTED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_INSTRUMENTED 1
-#endif
 
 #ifdef TEST_MUTANTS
 enum { IS_MUTANT = 0 };
