@@ -95,12 +95,13 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_CLOSE = 29,
   TENON_TAG_ABOUT = 30, /* before the first operator; text: "author: ...\nlicence: ..." */
   TENON_TAG_STUB = 31,  /* text: device, words; function: tenon_stub_fn, see iterator.h */
-  TENON_TAG_REDUCES = 32 /* text: the input that a reduction reads, and its axes that vanish */
+  TENON_TAG_REDUCES = 32, /* text: the input that a reduction reads, and its axes that vanish */
+  TENON_TAG_DEVICE = 33 /* before the first operator; text: a tenon_device_table_t, see device.h */
 };
 
 enum { /* phases, in the structures that functions are given */
   TENON_PHASE_OPEN = 1, TENON_PHASE_VALIDATE = 2, TENON_PHASE_CREATE = 3, TENON_PHASE_INFER = 4, TENON_PHASE_PREPARE = 5,
-  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7
+  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7, TENON_PHASE_DEVICE = 8
 };
 
 #define TENON_DTYPE_(code, bits) ((code) | (bits) << 8 | 1 << 16)
@@ -261,6 +262,8 @@ typedef struct tenon_call_t { /* run: several at once on one state */
   const tenon_op_t *const *uses; /* operators named by TENON_USES, in order */
   const tenon_random_t *random;
   uint64_t accumulate; /* bit i: add to outputs[i]; only for a kernel registered as "accumulates" */
+  uint64_t ticket;     /* device.h: of what the kernel enqueues */
+  const struct tenon_device_context_t *device; /* device.h: where the call runs; NULL: on no plug-in's device */
 } tenon_call_t;
 
 typedef struct tenon_loop_t { /* a run of a pointwise operator, or rows: operands dense, not overlapping */
