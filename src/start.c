@@ -10,12 +10,42 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "device/plugin.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
 #include "graph/run.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
+
+/* ---- devices of the tree --------------------------------------------------------------------------------------------- */
+
+/* Their libraries are added when somebody first names them. */
+static const struct {
+  const char *name;
+  const tenon_descriptor_t *(*library)(void);
+} devices[] = {{NULL, NULL}};
+
+static tenon_status_t add_device(const char *name) {
+  static tn_mutex_t adding = TN_MUTEX_INIT;
+  tenon_status_t status = TENON_OK;
+  TN_TRY(tenon_start());
+  for (size_t i = 0; devices[i].name && status == TENON_OK; i++) {
+    if (name && strcmp(devices[i].name, name) != 0) continue;
+    tn_mutex_lock(&adding);
+    tn_library_t *library;
+    tn_text_t offences = {0};
+    if (!tn_plugin_find(devices[i].name)) {
+      status = tn_registry_add(devices[i].library(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &library);
+      if (status != TENON_OK && offences.size) status = tn_fail(status, "device %s: %s", devices[i].name, offences.data);
+      else if (status == TENON_OK) tn_registry_release(library);
+    }
+    tn_text_clear(&offences);
+    tn_mutex_unlock(&adding);
+  }
+  return status;
+}
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static int started;
@@ -23,8 +53,8 @@ static int started;
 /* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 /* In the order in which one is taken while another is held: the child finds no table or list half changed. */
-static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex, tn_registrations_mutex, tn_registry_mutex,
-                                               tn_backends_mutex, tn_layers_mutex};
+static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,   tn_registrations_mutex, tn_registry_mutex,
+                                               tn_plugins_mutex,  tn_backends_mutex,      tn_layers_mutex};
 enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
 
 static void before_fork(void) {
@@ -42,6 +72,7 @@ static void in_child(void) {
   after_fork();
   tn_threads_forget_others();
   tn_parallel_in_child();
+  tn_plugins_in_child();
 }
 
 /* ---- start and shutdown ------------------------------------------------------------------------------------------ */
@@ -59,6 +90,7 @@ static tenon_status_t start(void) {
   tn_graph_start();
   tn_trace_start();
   tn_fallback_start();
+  tn_device_builtin = add_device;
   if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);
   return status;
 }

@@ -154,7 +154,8 @@ static bool open_device(run_t *run, tenon_device_t *out_device, text_t *why) {
   text_bytes(&name, run->device, ordinal ? (size_t)(ordinal - run->device) : strlen(run->device));
   bool is_known = false, fine = true;
   for (int32_t i = 0; tenon_backend_name(i); i++) is_known |= strcmp(tenon_backend_name(i), text_get(&name)) == 0;
-  if (!is_known) {
+  int32_t count;
+  if (!is_known && tenon_device_count(text_get(&name), &count) == TENON_NOT_FOUND) {
     text_add(why, "--device %s: no library has a kernel for it: load its library (--ops LIB); there are:", run->device);
     for (int32_t i = 0; tenon_backend_name(i); i++) text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
     fine = false;

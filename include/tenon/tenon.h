@@ -226,6 +226,57 @@ TENON_API tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tenso
 TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                           uint64_t wanted);
 
+/* ---- devices ---------------------------------------------------------------------------------------------------- */
+
+/* Devices that a plug-in serves (tenon/device.h): those of the tree by their name ("sim", "opencl", ...), others when their
+ * library is loaded.  tenon_device_find opens them.  What a call enqueues on a device goes to the stream that its thread uses
+ * there, in order; where another stream has used the same tensors, the host lets it wait.  What the host reads (copies to
+ * the CPU, known values, item by item) is waited for. */
+
+/* A report on all plug-ins: what they found, properties and memory of each ordinal, and why others do not work.  The caller
+ * frees it. */
+TENON_API tenon_status_t tenon_devices(char **out_text);
+/* How many ordinals the backend has; its plug-in looks for them now. */
+TENON_API tenon_status_t tenon_device_count(const char *backend, int32_t *out_count);
+/* Waits until all streams are done.  Gives the first failure of any, with the operator's name. */
+TENON_API tenon_status_t tenon_device_synchronize(tenon_device_t device);
+
+/* A stream of a device: a reference.  What is enqueued is still done when the last is given back. */
+typedef struct tenon_stream_t tenon_stream_t;
+TENON_API tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_stream);
+/* A stream of somebody else's, by its native handle (a cl_command_queue, a CUstream): it must live until the last reference
+ * is given back, which waits for what was enqueued through it. */
+TENON_API tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_stream_t **out_stream);
+TENON_API void tenon_stream_retain(tenon_stream_t *stream);
+TENON_API void tenon_stream_release(tenon_stream_t *stream);
+/* Calls of this thread on the device use that stream from here on (NULL: the device's first), which must outlive that;
+ * out_before (may be NULL) gets what they used. */
+TENON_API tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream, tenon_stream_t **out_before);
+/* Lends the stream that calls of this thread use. */
+TENON_API tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_stream);
+/* Waits for what is enqueued; a failure of it names the operator, and stays. */
+TENON_API tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream);
+/* OK: all is done; UNAVAILABLE: not yet; else its failure. */
+TENON_API tenon_status_t tenon_stream_query(tenon_stream_t *stream);
+/* What is enqueued in `stream` from here on comes after what is in `of` now; any two streams. */
+TENON_API tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of);
+
+/* Memory of a device, which the host caches: what tensors let go serves the next ones. */
+typedef struct tenon_memory_stats_t {
+  uint32_t size, segments;               /* size is the caller's; segments: allocations of the device that are held */
+  uint64_t live, live_bytes;             /* tensors' memory, in bytes asked for */
+  uint64_t live_bytes_peak;
+  uint64_t reserved, reserved_peak;      /* bytes held of the device */
+  uint64_t allocations, frees;           /* by tensors */
+  uint64_t device_allocations, flushes;  /* of the device; times that all that is cached was given back for want of memory */
+  uint64_t failures;
+} tenon_memory_stats_t;
+TENON_API tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *stats);
+/* Gives what is cached and not in use back to the device. */
+TENON_API tenon_status_t tenon_memory_trim(tenon_device_t device);
+/* The device is asked for no more than that, in all; 0: no limit. */
+TENON_API tenon_status_t tenon_memory_limit_set(tenon_device_t device, uint64_t bytes);
+
 /* ---- random numbers --------------------------------------------------------------------------------------------- */
 
 /* Random operators (those with the trait TENON_RANDOM) draw from a generator: a seed and a position in its stream, whose

@@ -64,7 +64,7 @@ static void free_base(tn_base_t *base) {
 
 static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
   tenon_tensor_t *t = &tensor->view;
-  char *begin = t->data, *end = t->data;
+  char *begin = tn_address(t), *end = begin;
   tn_base_t *base = tn_block_get(base_size(t->ndim));
   tn_alias_t *alias = tn_block_get(sizeof *alias);
   if (!base || !alias) {
@@ -76,7 +76,7 @@ static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
   (void)tn_place_span(t, &begin, &end);
   *base = (tn_base_t){.begin = begin,
                       .size = (end - begin) / item,
-                      .offset = ((char *)t->data - begin) / item,
+                      .offset = (tn_address(t) - begin) / item,
                       .dtype = t->dtype,
                       .ndim = t->ndim};
   for (int32_t i = 0; i < t->ndim; i++) base->room[i] = t->shape[i], base->room[t->ndim + i] = t->strides[i];
@@ -207,7 +207,7 @@ static tenon_status_t create_node(const tn_base_t *base, const tenon_tensor_t *t
   for (int32_t i = 0; i < t->ndim; i++) own[i] = t->shape[i], own[t->ndim + i] = t->strides[i];
   *node->geometry = (tn_geometry_t){.size = base->size,
                                     .base_offset = base->offset,
-                                    .offset = ((char *)t->data - base->begin) / item,
+                                    .offset = (tn_address(t) - base->begin) / item,
                                     .base_shape = room,
                                     .base_strides = room + base->ndim,
                                     .shape = own,

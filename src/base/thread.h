@@ -20,6 +20,7 @@ typedef struct tn_thread_calls_t {      /* what calls of a thread see; carried t
   int32_t mixed, mixed_once;            /* what calls with arguments in several places do; of one call */
   tenon_generator_t *generator;         /* that calls draw from; NULL: their device's */
   int32_t is_inference;                 /* memory that is made now is never used for gradients */
+  struct tn_streams_t *streams;         /* of devices, that calls use; NULL: their first: device/stream.c */
 } tn_thread_calls_t;
 
 enum { TN_GATES = 32 };
@@ -54,6 +55,7 @@ typedef struct tn_thread_t {
   struct tn_node_t *dead_nodes;       /* that it still has to free */
   void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
+  struct tn_streams_t *own_streams;   /* the same, freed with the thread */
   char *error;                        /* message of the last failure, or NULL: short_error */
   char short_error[256];
   uint64_t most_kept; /* blocks of one size; 0: this thread keeps none */

@@ -34,7 +34,7 @@ static void drop(void *pointer) {
   pthread_mutex_unlock(&blocks_lock);
   for (int i = 0; i < (int)(sizeof block->cache / sizeof *block->cache); i++) tn_release_aligned(block->cache[i]);
   tn_kept_clear(block);
-  free(block->error);
+  free(block->own_streams), free(block->error);
   free(block);
 }
 

@@ -78,6 +78,27 @@ void tn_tensor_mark(tenon_tensor_t *tensor) {
   if (tensor->detail) tensor->keys |= TN_KEY_DETAIL;
 }
 
+/* ---- handles ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t handles[1024 / 64 + 1]; /* by the upper bits of the number of a device of type 12; the last word: by type */
+
+static uint64_t *word_of(tenon_device_t device, uint64_t *out_bit) {
+  uint32_t place = device.type == 12 ? (uint32_t)device.id >> 8 & 1023 : 1024 + ((uint32_t)device.type & 63);
+  *out_bit = (uint64_t)1 << place % 64;
+  return &handles[place / 64];
+}
+
+void tn_device_set_handles(tenon_device_t device, bool has_handles) {
+  uint64_t bit, *word = word_of(device, &bit);
+  if (has_handles) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+  else __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
+}
+
+bool tn_device_has_handles(tenon_device_t device) {
+  uint64_t bit, *word = word_of(device, &bit);
+  return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
+}
+
 /* ---- storage ---------------------------------------------------------------------------------------------------- */
 
 static void release_own(void *context) { (void)context; } /* of storages whose data lie behind them */
@@ -168,13 +189,14 @@ tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t
 tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
                                  const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
   tn_storage_t *storage = tn_tensor_is_owned(of) ? ((tn_tensor_t *)of)->storage : NULL;
-  void *data = of->data ? (char *)of->data + offset_bytes : NULL;
   if (storage) tn_storage_retain(storage);
   else TN_TRY(tn_storage_create(of->data, 0, NULL, NULL, &storage));
-  tenon_status_t status = tn_tensor_over(storage, data, dtype, ndim, shape, strides, out_tensor);
+  tenon_status_t status = tn_tensor_over(storage, of->data, dtype, ndim, shape, strides, out_tensor);
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
   (*out_tensor)->detail = of->detail, (*out_tensor)->device = of->device;
+  (*out_tensor)->byte_offset = of->byte_offset;
+  if (of->data) tn_address_set(*out_tensor, tn_address(of) + offset_bytes);
   (*out_tensor)->keys = TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1)); /* below layouts are backends */
   tn_tensor_mark(*out_tensor);
   return TENON_OK;

@@ -16,7 +16,7 @@
 
 typedef struct tn_storage_t {
   int32_t references; /* atomic */
-  void *data;
+  void *data;            /* on devices an address to reckon with, as of tn_address() */
   uint64_t size;         /* bytes */
   int64_t string_count;  /* string tensors: elements, whose texts are owned too */
   tenon_free_fn release; /* NULL: the memory is the caller's */
@@ -49,6 +49,17 @@ bool tn_is_packed(const tenon_tensor_t *tensor);
 int64_t tn_shape_count(int32_t ndim, const int64_t *shape);
 /* "[2, 3]" into text of at least `capacity`; cut with "..." when it does not fit. */
 const char *tn_shape_print(int32_t ndim, const int64_t *shape, char *out_text, size_t capacity);
+/* Devices whose memory has no flat addresses: there `data` is a handle and byte_offset says where in it a tensor begins;
+ * elsewhere byte_offset is 0.  Stated when a device starts, read at any time. */
+void tn_device_set_handles(tenon_device_t device, bool has_handles);
+bool tn_device_has_handles(tenon_device_t device);
+/* Where a tensor begins, to compare and to subtract within one allocation; nobody looks there. */
+static inline char *tn_address(const tenon_tensor_t *t) { return (char *)t->data + t->byte_offset; }
+/* Lets it begin elsewhere in its allocation. */
+static inline void tn_address_set(tenon_tensor_t *t, char *address) {
+  if (t->device.type != 1 && tn_device_has_handles(t->device)) t->byte_offset = (uint64_t)(address - (char *)t->data);
+  else t->data = address;
+}
 /* Sets layout bits of keys from strides and detail (keeps the others). */
 void tn_tensor_mark(tenon_tensor_t *tensor);
 

@@ -97,6 +97,8 @@ extern tn_autograd_t tn_autograd;
 tenon_status_t tn_copies_report(size_t offset, char **out_text);
 /* What is left to do for a kernel that was chosen: state, workspace, and the call. */
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel);
+/* Runs a kernel of a device that has a plug-in: launch.c. */
+tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

@@ -338,6 +338,20 @@ static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
 
 static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth);
 
+static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
+  tn_library_t *library = b->library;
+  tn_text_t offences = {0};
+  if (!tn_device_table_check(table, &offences))
+    for (char *line = offences.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+      tn_definition_offend(b, TENON_INVALID, "%.*s", (int)(end - line), line);
+  else if (library->device_count == TN_LIBRARY_DEVICES)
+    tn_definition_offend(b, TENON_RANGE, "a library has at most %d devices", TN_LIBRARY_DEVICES);
+  else if (tn_backend_intern(table->name ? table->name : "", &library->backends[library->device_count]) != TENON_OK)
+    tn_definition_offend(b, TENON_INVALID, "%s", tn_error());
+  else library->devices[library->device_count++] = table;
+  tn_text_clear(&offences);
+}
+
 static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   uint32_t tag = item->tag & ~TENON_MUST;
   switch (tag) {
@@ -362,10 +376,11 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
     return;
   case TENON_TAG_OPEN: b->open = (tenon_node_fn)item->function; return;
   case TENON_TAG_CLOSE: b->close = (tenon_free_fn)item->function; return;
+  case TENON_TAG_DEVICE: add_device(b, item->text); return;
   case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
   default: break;
   }
-  if (tag > TENON_TAG_REDUCES) { /* newer than this host */
+  if (tag > TENON_TAG_DEVICE) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(b, TENON_UNIMPLEMENTED,
                            "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",

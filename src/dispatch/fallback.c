@@ -20,7 +20,7 @@ static int32_t strict; /* fallbacks are errors */
 enum { UNWRITTEN, WRITTEN, UNDEFINED };
 typedef struct span_t { /* memory on a device that arguments look at, and its copy on the host */
   char *begin, *end;
-  tenon_device_t device;
+  const tenon_tensor_t *of; /* one of those that look at it */
   char *host;
   bool is_read, is_written;
   int state; /* while it is copied back */
@@ -37,16 +37,21 @@ typedef struct move_t { /* one fallback */
 
 static bool is_elsewhere(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
 
+/* May addresses of the two be compared? */
+static bool is_beside(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  return a->device.type == b->device.type && a->device.id == b->device.id &&
+         (a->data == b->data || !tn_device_has_handles(a->device));
+}
+
 /* Adds the memory of one tensor; spans that touch become one. */
 static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written) {
   char *begin, *end;
   if (!is_elsewhere(t) || t->keys & TN_TENSOR_UNSET || !tn_place_span(t, &begin, &end)) return TENON_OK;
   bool has_gaps = t->keys & TN_KEY_STRIDED; /* what lies between its elements goes back as it was */
-  span_t fresh = {begin, end, t->device, NULL, is_input || has_gaps, is_written, UNWRITTEN};
+  span_t fresh = {begin, end, t, NULL, is_input || has_gaps, is_written, UNWRITTEN};
   for (size_t i = 0; i < m->count;) {
     span_t *s = &m->spans[i];
-    if (s->device.type != fresh.device.type || s->device.id != fresh.device.id || s->begin >= fresh.end ||
-        fresh.begin >= s->end) {
+    if (!is_beside(s->of, t) || s->begin >= fresh.end || fresh.begin >= s->end) {
       i++;
       continue;
     }
@@ -80,7 +85,7 @@ static tenon_status_t copy_in(move_t *m) {
     uint64_t size = (uint64_t)(s->end - s->begin);
     if (!(s->host = tn_allocate_aligned((size_t)size))) return tn_no_memory("a copy on the host", (size_t)size);
     if (!s->is_read) continue;
-    TN_TRY(tn_place_copy(s->begin, s->device, s->host, (tenon_device_t){1, 0}, size));
+    TN_TRY(tn_place_copy(tn_bytes_of(s->of, s->begin), tn_bytes_of_host(s->host), size));
     m->bytes += size;
   }
   return TENON_OK;
@@ -89,9 +94,7 @@ static tenon_status_t copy_in(move_t *m) {
 static span_t *span_of(const move_t *m, const tenon_tensor_t *t) {
   for (size_t i = 0; i < m->count; i++) {
     span_t *s = &m->spans[i];
-    if (s->device.type == t->device.type && s->device.id == t->device.id && (char *)t->data >= s->begin &&
-        (char *)t->data < s->end)
-      return s;
+    if (is_beside(s->of, t) && tn_address(t) >= s->begin && tn_address(t) < s->end) return s;
   }
   return NULL; /* of a tensor without elements */
 }
@@ -140,7 +143,7 @@ static tenon_status_t copy_back(move_t *m) {
     span_t *s = &m->spans[i];
     uint64_t size = (uint64_t)(s->end - s->begin);
     if (!s->is_written) continue;
-    tenon_status_t status = tn_place_copy(s->host, (tenon_device_t){1, 0}, s->begin, s->device, size);
+    tenon_status_t status = tn_place_copy(tn_bytes_of_host(s->host), tn_bytes_of(s->of, s->begin), size);
     m->bytes += size;
     s->state = status == TENON_OK ? WRITTEN : UNDEFINED;
     if (status != TENON_OK) return tell_states(m, status);
@@ -153,7 +156,7 @@ static tenon_status_t copy_back(move_t *m) {
 static void *host_of(const move_t *m, const tenon_tensor_t *t) {
   static _Alignas(64) char nothing[64]; /* of tensors without elements: kernels need not ask */
   const span_t *s = span_of(m, t);
-  return s ? s->host + ((char *)t->data - s->begin) : nothing;
+  return s ? s->host + (tn_address(t) - s->begin) : nothing;
 }
 
 static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_tensor);
@@ -179,7 +182,7 @@ static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_
   copy->keys = (t->keys & ~(TN_KEY_DEVICES | TN_TENSOR_OWNED)) | TN_KEY_CPU, copy->device = (tenon_device_t){1, 0};
   *out_tensor = copy;
   if (!tn_dtype_is(t->dtype, TENON_LIST)) {
-    if (is_elsewhere(t)) copy->data = host_of(m, t);
+    if (is_elsewhere(t)) copy->data = host_of(m, t), copy->byte_offset = 0;
     return t->detail ? mirror_detail(m, t->detail, &copy->detail) : TENON_OK;
   }
   tenon_tensor_t **items = tn_scratch((size_t)t->shape[0] * sizeof *items + 64);

@@ -12,8 +12,8 @@
 
 uint64_t tn_key_global = TN_KEY_ALWAYS;
 
-tn_backend_t tn_backend_cpu = {"cpu", 0, TN_BIT_CPU, {1, 0}, NULL, NULL, {{0, 0}}};
-tn_backend_t tn_backend_meta = {"meta", 1, TN_BIT_META, {0, 0}, NULL, NULL, {{0, 0}}};
+tn_backend_t tn_backend_cpu = {.name = "cpu", .index = 0, .bit = TN_BIT_CPU, .device = {1, 0}};
+tn_backend_t tn_backend_meta = {.name = "meta", .index = 1, .bit = TN_BIT_META, .device = {0, 0}};
 
 static const char *const layers[TN_KEY_COUNT] = {[TN_BIT_STRIDED] = "strided",
                                                  [TN_BIT_DETAIL] = "layout",
@@ -34,6 +34,8 @@ static const char *const layers[TN_KEY_COUNT] = {[TN_BIT_STRIDED] = "strided",
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_backend_t *backends[TN_BACKENDS_MAX] = {&tn_backend_cpu, &tn_backend_meta};
 static int32_t backend_count = 2;
+enum { TYPES = 64 };
+static tn_backend_t *by_type[TYPES]; /* of DLPack's */
 
 tn_mutex_t *tn_backends_mutex(void) { return &lock; }
 
@@ -49,11 +51,22 @@ tn_backend_t *tn_backend_find(const char *name) {
   return NULL;
 }
 
+void tn_backend_set_type(tn_backend_t *backend, int32_t type) {
+  tn_mutex_lock(&lock);
+  if (type > 1 && type < TYPES && type != 12 && (!by_type[type] || by_type[type] == backend)) {
+    backend->device = (tenon_device_t){type, 0};
+    __atomic_store_n(&by_type[type], backend, __ATOMIC_RELEASE);
+  }
+  tn_mutex_unlock(&lock);
+}
+
 /* Devices of DLPack's type 12 (extension) are numbered by backend and ordinal. */
 tn_backend_t *tn_backend_of(tenon_device_t device) {
   if (device.type == 1) return &tn_backend_cpu;
   if (device.type == 0) return &tn_backend_meta;
-  return device.type == 12 && device.id >> 8 > tn_backend_meta.index ? tn_backend_at(device.id >> 8) : NULL;
+  if (device.type == 12) return device.id >> 8 > tn_backend_meta.index ? tn_backend_at(device.id >> 8) : NULL;
+  bool is_one = device.type > 1 && device.type < TYPES && device.id >= 0 && device.id < 256;
+  return is_one ? __atomic_load_n(&by_type[device.type], __ATOMIC_ACQUIRE) : NULL;
 }
 
 tn_backend_t *tn_backend_of_keys(uint64_t keys) {
@@ -80,7 +93,7 @@ static tenon_status_t add(const char *name, tn_backend_t **out_backend) {
   tn_backend_t *b = tn_allocate(sizeof *b + size);
   if (!b) return tn_no_memory("a backend", sizeof *b);
   int32_t bit = index - 1 < TN_BIT_OTHERS ? index - 1 : TN_BIT_OTHERS; /* meta takes none of these bits */
-  *b = (tn_backend_t){memcpy(b + 1, name, size), index, bit, {12, index << 8}, NULL, NULL, {{0, 0}}};
+  *b = (tn_backend_t){.name = memcpy(b + 1, name, size), .index = index, .bit = bit, .device = {12, index << 8}};
   backends[index] = b;
   __atomic_store_n(&backend_count, index + 1, __ATOMIC_RELEASE);
   *out_backend = b;

@@ -47,6 +47,7 @@ typedef struct tn_backend_t { /* lives until the process ends; rows change under
   const char *name;
   int32_t index, bit;                /* order of first sight: 0 is cpu, 1 meta */
   tenon_device_t device;             /* of its first ordinal */
+  int32_t has_plugin;                /* its memory and streams are a device plug-in's; atomic */
   const tn_slot_t *row;              /* of operators that have nothing for it: its fallback; NULL: missing */
   const tn_slot_t *gradients;        /* the same of the layer of gradients; NULL: as of other backends */
   tenon_generator_t generators[256]; /* of random numbers, by ordinal */
@@ -58,6 +59,9 @@ tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend);
 tn_backend_t *tn_backend_find(const char *name); /* NULL: nobody named it */
 tn_backend_t *tn_backend_at(int32_t index);      /* NULL past the last */
 tn_backend_t *tn_backend_of(tenon_device_t device);
+/* Devices of a type of DLPack's (2 CUDA, 4 OpenCL, ...) are that backend's from here on; of type 12, or of one that another
+ * backend has, they stay numbered as type 12. */
+void tn_backend_set_type(tn_backend_t *backend, int32_t type);
 /* The highest backend of a set; NULL: there is none, or it shares its bit. */
 tn_backend_t *tn_backend_of_keys(uint64_t keys);
 extern tn_backend_t tn_backend_cpu, tn_backend_meta;

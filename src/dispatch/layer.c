@@ -145,11 +145,25 @@ static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, ten
   return TENON_OK;
 }
 
+static bool is_of_device(const tn_kernel_t *kernel) {
+  return kernel->words.at == TN_AT_BACKEND && kernel->backend != &tn_backend_cpu &&
+         kernel->backend != &tn_backend_meta && !(kernel->words.flags & TN_KERNEL_FALLBACK);
+}
+
+static bool is_of_plugin(const tn_kernel_t *kernel) {
+  return is_of_device(kernel) && kernel->kind != TN_KERNEL_COMPOSITE &&
+         __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
+}
+
+static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
+  return is_of_plugin(kernel) ? tn_launch(kernel, call) : kernel->run(call);
+}
+
 static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
-  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return kernel->run(call);
+  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
   tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
   tn_mutex_lock(serial);
-  tenon_status_t status = kernel->run(call);
+  tenon_status_t status = run_there(kernel, call);
   tn_mutex_unlock(serial);
   return status;
 }
@@ -269,11 +283,6 @@ tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
     if (size > 0 && !(call->workspace = tn_host.allocate(call, (uint64_t)size))) return TENON_MEMORY;
   }
   return tn_kernel_call(kernel, tn_frame_of(call));
-}
-
-static bool is_of_device(const tn_kernel_t *kernel) {
-  return kernel->words.at == TN_AT_BACKEND && kernel->backend != &tn_backend_cpu &&
-         kernel->backend != &tn_backend_meta && !(kernel->words.flags & TN_KERNEL_FALLBACK);
 }
 
 /* Operators with state, workspace, or kernels by dtype, and kernels of devices. */

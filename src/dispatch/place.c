@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "device/transfer.h"
 #include "dispatch/call.h"
 #include "dispatch/registry.h"
 
@@ -70,8 +71,8 @@ bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
     int64_t reach = (t->shape[i] - 1) * t->strides[i];
     *(reach < 0 ? &low : &high) += reach;
   }
-  *out_begin = (char *)t->data + low * size / 8; /* packed dtypes have no negative strides */
-  *out_end = (char *)t->data + ((high + 1) * size + 7) / 8;
+  *out_begin = tn_address(t) + low * size / 8; /* packed dtypes have no negative strides */
+  *out_end = tn_address(t) + ((high + 1) * size + 7) / 8;
   return true;
 }
 
@@ -98,26 +99,63 @@ tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *
   return TENON_OK;
 }
 
+struct tn_memory_t *tn_memory_of(const tenon_tensor_t *t) {
+  const tn_storage_t *storage = tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
+  return storage && storage->release == tn_memory_put ? storage->context : NULL;
+}
+
+/* Memory of a plug-in's device; a view of u8 over all of it. */
+static tenon_status_t allocate_there(tn_ordinal_t *ordinal, uint64_t size, tenon_tensor_t **out_memory) {
+  tn_memory_t *memory;
+  tn_storage_t *storage;
+  int64_t extent = (int64_t)size;
+  TN_TRY(tn_memory_get(tn_stream_current(ordinal), size, &memory));
+  char *address = (char *)memory->handle + memory->offset;
+  tenon_status_t status = tn_storage_create(address, size, tn_memory_put, memory, &storage);
+  if (status != TENON_OK) return tn_memory_put(memory), status;
+  status = tn_tensor_over(storage, address, tenon_dtype(TENON_U8), 1, &extent, NULL, out_memory);
+  tn_storage_release(storage);
+  if (status == TENON_OK && ordinal->is_handles)
+    (*out_memory)->data = memory->handle, (*out_memory)->byte_offset = memory->offset;
+  return status;
+}
+
+static tenon_status_t allocate(tenon_device_t device, uint64_t size, tenon_tensor_t **out_memory) {
+  const tenon_op_t *op;
+  tn_ordinal_t *ordinal;
+  if (tn_plugin_of(device)) {
+    TN_TRY(tn_ordinal_get(device, &ordinal));
+    return allocate_there(ordinal, size, out_memory);
+  }
+  TN_TRY(find("core::allocate", &op));
+  tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}}, {TENON_KIND_DEVICE, 0, {.device = device}}};
+  tn_thread_calls_t calls = tn_calls_without_layers();
+  tenon_status_t status = tn_call(op, attrs, NULL, out_memory, 0, NULL);
+  tn_thread()->calls = calls;
+  return status;
+}
+
+/* A tensor over the memory of another, which is given up. */
+static tenon_status_t over(tenon_tensor_t *memory, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                           const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
+  tenon_status_t status =
+      tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, strides, out_tensor);
+  if (status == TENON_OK) (*out_tensor)->byte_offset = memory->byte_offset, tn_tensor_place(*out_tensor, device);
+  tenon_tensor_release(memory);
+  return status;
+}
+
 tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                tenon_tensor_t **out_tensor) {
-  const tenon_op_t *op;
   uint64_t size;
   int64_t count = tn_shape_count(ndim, shape);
   if (device.type == 1) return tenon_tensor_create(dtype, ndim, shape, out_tensor);
   if (device.type == 0) return tn_place_shape(dtype, ndim, shape, NULL, out_tensor);
   if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX || tn_dtype_is(dtype, TENON_STRING))
     return tn_fail(TENON_INVALID, "a tensor of %s cannot be made on a device", tn_dtype_name(dtype));
-  TN_TRY(find("core::allocate", &op));
-  tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}}, {TENON_KIND_DEVICE, 0, {.device = device}}};
   tenon_tensor_t *memory = NULL;
-  tn_thread_calls_t calls = tn_calls_without_layers();
-  tenon_status_t status = tn_call(op, attrs, NULL, &memory, 0, NULL);
-  tn_thread()->calls = calls;
-  if (status != TENON_OK) return status;
-  status = tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, NULL, out_tensor);
-  tenon_tensor_release(memory);
-  if (status == TENON_OK) tn_tensor_place(*out_tensor, device);
-  return status;
+  TN_TRY(allocate(device, size, &memory));
+  return over(memory, device, dtype, ndim, shape, NULL, out_tensor);
 }
 
 tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
@@ -133,23 +171,35 @@ tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int3
   if (device.type == 0) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
   tenon_tensor_t *memory;
   TN_TRY(tn_place_create(device, dtype, 1, &count, &memory));
-  tenon_status_t status =
-      tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype, ndim, shape, strides, out_tensor);
-  tenon_tensor_release(memory);
-  if (status == TENON_OK) tn_tensor_place(*out_tensor, device);
-  return status;
+  return over(memory, device, dtype, ndim, shape, strides, out_tensor);
 }
 
-tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, tenon_device_t to_device,
-                             uint64_t size) {
+tn_bytes_t tn_bytes_of(const tenon_tensor_t *t, char *address) {
+  bool has_handle = t->device.type != 1 && tn_device_has_handles(t->device);
+  uint64_t offset = has_handle ? (uint64_t)(address - (char *)t->data) : 0;
+  return (tn_bytes_t){t->device, has_handle ? t->data : address, offset, tn_memory_of(t)};
+}
+
+tn_bytes_t tn_bytes_of_host(void *data) { return (tn_bytes_t){{1, 0}, data, 0, NULL}; }
+
+/* One side of a transfer; false: it is on a device without a plug-in. */
+static bool end_of(const tn_bytes_t *bytes, tn_end_t *out_end) {
+  *out_end = (tn_end_t){NULL, {bytes->data, bytes->offset}, bytes->memory};
+  return bytes->device.type == 1 || (out_end->ordinal = tn_ordinal_of(bytes->device));
+}
+
+tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
   const tenon_op_t *op;
   int64_t extent = (int64_t)size, strides[2];
   tenon_tensor_t x, y, *inputs[2] = {&x, &y};
+  tn_end_t source, target;
   if (!size) return TENON_OK;
+  if (end_of(&from, &source) && end_of(&to, &target)) return tn_transfer(&source, &target, size, "copy");
   TN_TRY(find("core::copy", &op));
-  TN_TRY(tenon_tensor_view(&x, from, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[0]));
-  TN_TRY(tenon_tensor_view(&y, to, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
-  tn_tensor_place(&x, from_device), tn_tensor_place(&y, to_device);
+  TN_TRY(tenon_tensor_view(&x, from.data, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[0]));
+  TN_TRY(tenon_tensor_view(&y, to.data, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
+  x.byte_offset = from.offset, y.byte_offset = to.offset;
+  tn_tensor_place(&x, from.device), tn_tensor_place(&y, to.device);
   tn_thread_calls_t calls = tn_calls_without_layers();
   tenon_status_t status = tenon_op_run(op, NULL, inputs, NULL);
   tn_thread()->calls = calls;
@@ -173,8 +223,8 @@ static tenon_status_t span_to_host(const tenon_tensor_t *tensor, tenon_tensor_t 
   if (!tn_place_span(tensor, &begin, &end)) return TENON_OK; /* no elements */
   size_t size = (size_t)(end - begin);
   if (!(*out_memory = tn_allocate_aligned(size))) return tn_no_memory("a copy on the host", size);
-  out_view->data = *out_memory + ((char *)tensor->data - begin);
-  return tn_place_copy(begin, tensor->device, *out_memory, out_view->device, size);
+  out_view->data = *out_memory + (tn_address(tensor) - begin), out_view->byte_offset = 0;
+  return tn_place_copy(tn_bytes_of(tensor, begin), tn_bytes_of_host(*out_memory), size);
 }
 
 static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
@@ -184,10 +234,29 @@ static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_
   if (device.type == 1) return *out_tensor = dense, TENON_OK;
   tenon_status_t status = tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor);
   if (status == TENON_OK && tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size)) {
-    status = tn_place_copy(dense->data, (tenon_device_t){1, 0}, (*out_tensor)->data, device, size);
+    status = tn_place_copy(tn_bytes_of_host(dense->data), tn_bytes_of(*out_tensor, tn_address(*out_tensor)), size);
     if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
   }
   tenon_tensor_release(dense);
+  return status;
+}
+
+/* Dense, and on a device whose plug-in copies: the host need not see the elements. */
+static bool is_direct(const tenon_tensor_t *t) {
+  return !(t->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && !tn_dtype_is(t->dtype, TENON_LIST) &&
+         tn_plugin_of(t->device) != NULL;
+}
+
+static tenon_status_t copy_bytes(const tenon_tensor_t *from, tenon_tensor_t *to) {
+  uint64_t size = 0;
+  (void)tn_dtype_bytes(from->dtype, tenon_count(from), &size); /* there is such a tensor: it fits */
+  return tn_place_copy(tn_bytes_of(from, tn_address(from)), tn_bytes_of(to, tn_address(to)), size);
+}
+
+static tenon_status_t copy_across(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
+  TN_TRY(tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
+  tenon_status_t status = copy_bytes(tensor, *out_tensor);
+  if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
   return status;
 }
 
@@ -199,6 +268,7 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
   if (is_on_cpu(tensor)) return copy_from_host(tensor, device, out_tensor);
   if (tn_dtype_is(tensor->dtype, TENON_LIST) || tensor->detail)
     return tn_fail(TENON_UNIMPLEMENTED, "a list or a quantised tensor cannot be copied between devices");
+  if (device.type > 1 && is_direct(tensor)) return copy_across(tensor, device, out_tensor);
   tenon_status_t status = span_to_host(tensor, &view, &memory);
   if (status == TENON_OK) status = copy_from_host(&view, device, out_tensor);
   tn_release_aligned(memory);
@@ -225,7 +295,7 @@ static tenon_status_t scatter(const tenon_tensor_t *from, tenon_tensor_t *to) {
   if (status == TENON_OK && tn_place_span(to, &begin, &end)) {
     status = tn_tensor_copy_into(from, &view);
     if (status == TENON_OK)
-      status = tn_place_copy(memory, (tenon_device_t){1, 0}, begin, to->device, (uint64_t)(end - begin));
+      status = tn_place_copy(tn_bytes_of_host(memory), tn_bytes_of(to, begin), (uint64_t)(end - begin));
   }
   tn_release_aligned(memory);
   return status;
@@ -235,6 +305,11 @@ tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to
   tenon_tensor_t *host;
   if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
   if (is_meta(from) || is_meta(to)) return TENON_OK;
+  bool is_same = tn_dtype_same(from->dtype, to->dtype) && from->ndim == to->ndim;
+  for (int32_t i = 0; i < from->ndim && is_same; i++) is_same = from->shape[i] == to->shape[i];
+  if (is_same && (is_direct(from) || is_on_cpu(from)) && (is_direct(to) || is_on_cpu(to)) &&
+      !((from->keys | to->keys) & (TN_KEY_STRIDED | TN_KEY_DETAIL)))
+    return copy_bytes(from, to);
   TN_TRY(tenon_tensor_copy_to(from, (tenon_device_t){1, 0}, &host));
   tenon_status_t status = is_on_cpu(to) ? tn_tensor_copy_into(host, to) : scatter(host, to);
   tenon_tensor_release(host);

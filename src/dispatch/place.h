@@ -30,7 +30,18 @@ tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *
                               tenon_tensor_t **out_tensor);
 /* Switches layers and modes of the thread off, and gives what its calls saw before, to put back. */
 tn_thread_calls_t tn_calls_without_layers(void);
+typedef struct tn_bytes_t { /* where some bytes begin */
+  tenon_device_t device;
+  void *data; /* an address, or a handle and its offset */
+  uint64_t offset;
+  struct tn_memory_t *memory; /* that they are in; NULL: the host's, or nothing is known of it */
+} tn_bytes_t;
+/* Bytes of a tensor's memory at an address that is reckoned from tn_address() of it. */
+tn_bytes_t tn_bytes_of(const tenon_tensor_t *tensor, char *address);
+tn_bytes_t tn_bytes_of_host(void *data);
+/* The memory of a device's plug-in that a tensor is in; NULL: none. */
+struct tn_memory_t *tn_memory_of(const tenon_tensor_t *tensor);
 /* Copies bytes between devices, or within one; they do not overlap. */
-tenon_status_t tn_place_copy(void *from, tenon_device_t from_device, void *to, tenon_device_t to_device, uint64_t size);
+tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size);
 
 #endif

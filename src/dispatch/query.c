@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "device/plugin.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/registry.h"
@@ -224,11 +225,13 @@ const char *tenon_backend_name(int32_t index) {
 tenon_status_t tenon_device_find(const char *name, int32_t ordinal, tenon_device_t *out_device) {
   tn_backend_t *backend;
   TN_TRY(tn_backend_intern(name, &backend));
-  int32_t most = backend->device.type == 12 ? 255 : 0;
+  if (tn_device_builtin) TN_TRY(tn_device_builtin(name));
+  int32_t most = backend->device.type > 1 ? 255 : 0;
   if (ordinal < 0 || ordinal > most)
     return tn_fail(TENON_RANGE, "%s: ordinal %d: expected 0 to %d", name, (int)ordinal, (int)most);
   *out_device = (tenon_device_t){backend->device.type, backend->device.id + ordinal};
-  return TENON_OK;
+  tn_ordinal_t *there;
+  return backend->has_plugin ? tn_ordinal_get(*out_device, &there) : TENON_OK;
 }
 
 tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_dtype_t dtype, int32_t ndim,

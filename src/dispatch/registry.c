@@ -1,5 +1,7 @@
 /* The registry, see registry.h: from a descriptor's items to operators, all or nothing.  Called by the loader and for
  * libraries that are linked in.  Invariant: names are published only after every operator of the library is complete. */
+#include "device/stream.h"
+#include "dispatch/frame.h"
 #include "dispatch/registry.h"
 
 #include <stdio.h>
@@ -131,11 +133,36 @@ static uint8_t take_gate(void) {
   return gate;
 }
 
+/* Takes the first `count` of its plug-ins out. */
+static void end_devices(const tn_library_t *library, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    __atomic_store_n(&library->backends[i]->has_plugin, 0, __ATOMIC_RELEASE);
+    tn_plugin_remove(library->devices[i]);
+  }
+  tn_streams_forget_names();
+}
+
+static bool add_devices(tn_definition_t *d) {
+  tn_library_t *library = d->library;
+  for (uint32_t i = 0; i < library->device_count; i++) {
+    tn_backend_t *backend = library->backends[i];
+    tn_backend_set_type(backend, library->devices[i]->type);
+    if (tn_plugin_add(library->devices[i], backend->name, backend->device, &tn_host) != TENON_OK) {
+      end_devices(library, i);
+      library->device_count = 0;
+      return tn_definition_offend(d, TENON_EXISTS, "%s", tn_error()), false;
+    }
+    __atomic_store_n(&backend->has_plugin, 1, __ATOMIC_RELEASE);
+  }
+  return true;
+}
+
 static void free_library(tn_library_t *library) {
   tn_mutex_lock(&lock);
   if (library->gate) gates &= ~(1u << library->gate);
   tn_mutex_unlock(&lock);
   for (uint32_t i = 0; i < library->op_count; i++) tn_op_free(library->ops[i]);
+  end_devices(library, library->device_count);
   if (library->close) library->close(library->open_state);
   if (library->destroy) library->destroy(library->context);
   tn_release_memory(library->ops);
@@ -293,7 +320,9 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   tn_mutex_unlock(&lock);
   good = good && tn_definition_open(&d); /* code of the library: not under the mutex */
   tn_mutex_lock(&lock);
-  good = good && are_free(&d) && publish(&d, library);
+  good = good && are_free(&d) && add_devices(&d);
+  if (!good) library->device_count = 0; /* none was added */
+  good = good && publish(&d, library);
   tn_mutex_unlock(&lock);
   tn_release_memory(d.dangling);
   if (good) {
@@ -402,6 +431,10 @@ static bool settle(tn_library_t *library) {
 static void name_users(const tn_library_t *library, tn_text_t *text) {
   int64_t handles = __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) - 1;
   if (handles > 0) tn_text_add(text, ", %lld more handle%s of it", (long long)handles, handles > 1 ? "s" : "");
+  for (uint32_t i = 0; i < library->device_count; i++)
+    if (tn_plugin_live(library->devices[i]))
+      tn_text_add(text, ", %llu tensors on device %s", (unsigned long long)tn_plugin_live(library->devices[i]),
+                  library->backends[i]->name);
   if (library->users) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)library->users);
   size_t position = 0;
   for (const tn_library_t *user; (user = next_user(library, &position));) tn_text_add(text, ", library %s", user->name);

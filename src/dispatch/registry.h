@@ -4,8 +4,10 @@
 #define TN_DISPATCH_REGISTRY_H
 
 #include "base/text.h"
+#include "device/plugin.h"
 #include "dispatch/op.h"
 
+enum { TN_LIBRARY_DEVICES = 4 };
 struct tn_library_t { /* opaque outside as tenon_library_t */
   int64_t references; /* handles of the caller; atomic */
   int64_t users;      /* bound calls and graphs, executables' own included; under the registry's mutex */
@@ -22,6 +24,9 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   bool is_stuck; /* could not be taken out of all tables for want of memory: kept until shutdown */
   uint8_t gate;  /* that calls of its code pass while it is unloadable; 0: none */
   void *dynlib;  /* the loader's; NULL when linked in */
+  uint32_t device_count; /* plug-ins, and the backends that are theirs */
+  const tenon_device_table_t *devices[TN_LIBRARY_DEVICES];
+  tn_backend_t *backends[TN_LIBRARY_DEVICES];
   tn_arena_t arena;
 };
 

@@ -33,7 +33,7 @@ static tenon_status_t check_header(tenon_call_t *call, const tenon_tensor_t *t) 
 /* Bytes of a storage before the tensor's first element. */
 static uint64_t offset_of(const tenon_tensor_t *t) {
   const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
-  return t->data && storage->data ? (uint64_t)((const char *)t->data - (const char *)storage->data) : 0;
+  return t->data && storage->data ? (uint64_t)(tn_address(t) - (const char *)storage->data) : 0;
 }
 
 static tenon_status_t grow(tenon_tensor_t *t, uint64_t size) {
@@ -45,11 +45,13 @@ static tenon_status_t grow(tenon_tensor_t *t, uint64_t size) {
   tn_storage_t *storage = ((tn_tensor_t *)memory)->storage;
   tenon_status_t status = TENON_OK;
   if (own->storage->data)
-    status = tn_place_copy(own->storage->data, t->device, storage->data, t->device, own->storage->size);
+    status = tn_place_copy(tn_bytes_of(t, own->storage->data), tn_bytes_of(memory, tn_address(memory)),
+                           own->storage->size);
   if (status == TENON_OK) {
     tn_storage_retain(storage);
     tn_storage_release(own->storage);
-    own->storage = storage, t->data = (char *)storage->data + offset;
+    own->storage = storage, t->data = memory->data, t->byte_offset = memory->byte_offset;
+    tn_address_set(t, tn_address(t) + offset);
   }
   tenon_tensor_release(memory);
   return status;
@@ -83,8 +85,8 @@ static tenon_status_t resize_run(tenon_call_t *call) {
 
 /* ---- set ---------------------------------------------------------------------------------------------------------- */
 
-static tenon_status_t set(tenon_call_t *call, tenon_tensor_t *t, const tenon_tensor_t *source, void *data, int32_t ndim,
-                          const int64_t *shape, const int64_t *strides) {
+static tenon_status_t set(tenon_call_t *call, tenon_tensor_t *t, const tenon_tensor_t *source, char *address,
+                          int32_t ndim, const int64_t *shape, const int64_t *strides) {
   TN_TRY(check_header(call, t));
   if (!tn_tensor_is_owned(source) || !((const tn_tensor_t *)source)->storage)
     return tenon_fail(call, TENON_INVALID,
@@ -96,14 +98,15 @@ static tenon_status_t set(tenon_call_t *call, tenon_tensor_t *t, const tenon_ten
   tn_storage_t *storage = ((const tn_tensor_t *)source)->storage;
   tn_storage_retain(storage);
   tn_storage_release(((tn_tensor_t *)t)->storage);
-  ((tn_tensor_t *)t)->storage = storage, t->data = data;
+  ((tn_tensor_t *)t)->storage = storage, t->data = source->data, t->byte_offset = source->byte_offset;
   tn_tensor_place(t, source->device);
+  tn_address_set(t, address);
   return set_geometry(t, ndim, shape, strides), TENON_OK;
 }
 
 static tenon_status_t set_tensor_run(tenon_call_t *call) {
   const tenon_tensor_t *s = call->inputs[1];
-  return set(call, call->inputs[0], s, s->data, s->ndim, s->shape, s->strides);
+  return set(call, call->inputs[0], s, tn_address(s), s->ndim, s->shape, s->strides);
 }
 
 /* Where the memory of a source ends: of its storage, and of memory that was lent at least of its own elements. */
@@ -139,11 +142,11 @@ static tenon_status_t set_strided_run(tenon_call_t *call) {
   }
   if (!fits || offset % 8 || reach > INT64_MAX / 4 || offset > INT64_MAX / 4 || offset < 0)
     return tenon_fail(call, TENON_INVALID, "an extent below 0, or an element that is too far away");
-  wanted.data = (char *)((const tn_tensor_t *)source)->storage->data + offset / 8;
+  tn_address_set(&wanted, (char *)((const tn_tensor_t *)source)->storage->data + offset / 8);
   wanted.ndim = (int32_t)shape->count, wanted.shape = (int64_t *)(uintptr_t)shape->as.ints;
   wanted.strides = (int64_t *)(uintptr_t)strides->as.ints;
   TN_TRY(check_bounds(call, source, &wanted));
-  return set(call, call->inputs[0], source, wanted.data, wanted.ndim, wanted.shape, wanted.strides);
+  return set(call, call->inputs[0], source, tn_address(&wanted), wanted.ndim, wanted.shape, wanted.strides);
 }
 
 static tenon_status_t set_none_run(tenon_call_t *call) {
@@ -151,7 +154,7 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
   int64_t none = 0;
   TN_TRY(check_header(call, t));
   TN_TRY(tn_place_create(t->device, t->dtype, 1, &none, &memory));
-  tenon_status_t status = set(call, t, memory, memory->data, 1, &none, NULL);
+  tenon_status_t status = set(call, t, memory, tn_address(memory), 1, &none, NULL);
   tenon_tensor_release(memory);
   return status;
 }
@@ -161,8 +164,8 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
 static bool overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   char *a_begin, *a_end, *b_begin, *b_end;
   bool are_there = tn_place_span(a, &a_begin, &a_end) && tn_place_span(b, &b_begin, &b_end);
-  return are_there && a->device.type == b->device.type && a->device.id == b->device.id && a_begin < b_end &&
-         b_begin < a_end;
+  return are_there && a->device.type == b->device.type && a->device.id == b->device.id &&
+         (a->data == b->data || !tn_device_has_handles(a->device)) && a_begin < b_end && b_begin < a_end;
 }
 
 /* The same elements in the target's dtype, in host memory. */
@@ -204,7 +207,7 @@ static tenon_status_t copy(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t
   if (is_meta(x)) return tenon_fail(call, TENON_INVALID, "x is on meta and has no elements to copy");
   if (x->detail || y->detail) return tenon_fail(call, TENON_UNIMPLEMENTED, "quantised tensors are not copied");
   if (!tn_dtype_same(x->dtype, y->dtype)) TN_TRY(cast(x, y->dtype, &other));
-  else if (overlap(x, y) && x->data != y->data) TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
+  else if (overlap(x, y) && tn_address(x) != tn_address(y)) TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
   if (other) { /* dense now */
     wide = *other;
     int64_t step = 1;
@@ -254,7 +257,7 @@ tenon_status_t tenon_backend_check(const char *backend) {
   TN_TRY(tenon_start());
   const tn_backend_t *b = backend ? tn_backend_find(backend) : NULL;
   if (!b) return tn_fail(TENON_NOT_FOUND, "no library or program has named a backend '%s'", backend ? backend : "");
-  for (size_t i = 0; i < 2 && b != &tn_backend_meta; i++) {
+  for (size_t i = 0; i < 2 && b != &tn_backend_meta && !b->has_plugin; i++) {
     const tenon_op_t *op = tn_registry_find(names[i][0]);
     if (op && !tenon_op_has_kernel(op, backend))
       tn_text_add(&lacks, "%s%s (%s)", lacks.size ? ", " : "", names[i][0], names[i][1]);

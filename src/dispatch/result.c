@@ -45,7 +45,8 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   }
   tenon_tensor_t as = *of; /* nobody knows how long the caller's memory lives: the result gets its own */
   as.ndim = meta->ndim, as.shape = (int64_t *)(uintptr_t)shape, as.strides = (int64_t *)(uintptr_t)strides;
-  as.dtype = meta->dtype, as.data = (char *)of->data + offset;
+  as.dtype = meta->dtype;
+  tn_address_set(&as, tn_address(of) + offset);
   return tenon_tensor_copy(&as, out_tensor);
 }
 
@@ -153,7 +154,7 @@ tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op, 
       continue;
     }
     status = check_output(op, inference, out[o], outputs[o], o);
-    if (status == TENON_OK && same >= 0 && inputs[same] && outputs[o]->data != inputs[same]->data)
+    if (status == TENON_OK && same >= 0 && inputs[same] && tn_address(outputs[o]) != tn_address(inputs[same]))
       status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
                        op->schema.outputs[o].name, op->schema.inputs[same].name);
     if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "device/plugin.h"
 #include "dispatch/call.h"
 #include "dispatch/iterator.h"
 #include "dispatch/mixed.h"
@@ -32,7 +33,7 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
   tn_fail_list(code == TENON_OK ? TENON_INTERNAL : code, format, arguments);
   va_end(arguments);
   code = code == TENON_OK ? TENON_INTERNAL : code;
-  return head && head->op ? tn_prefix(code, "%s: ", head->op->name) : code;
+  return head && head->phase != TENON_PHASE_DEVICE && head->op ? tn_prefix(code, "%s: ", head->op->name) : code;
 }
 
 /* ---- temporaries ------------------------------------------------------------------------------------------------ */
@@ -77,6 +78,10 @@ static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_
 
 static void *allocate(tenon_call_t *call, uint64_t size) {
   if (temporary_device(call).type != 1) {
+    if (tn_device_has_handles(temporary_device(call))) {
+      (void)fail(call, TENON_INVALID, "memory of this device has no addresses: take a temporary tensor");
+      return NULL;
+    }
     int64_t extent = size < INT64_MAX ? (int64_t)size : -1;
     const tenon_tensor_t *memory = temporary(call, tenon_dtype(TENON_U8), 1, &extent);
     return memory ? memory->data : NULL;
@@ -110,10 +115,10 @@ static tenon_device_t result_device(const tenon_call_t *call, uint32_t output) {
 }
 
 /* The memory of a result that had none; takes the reference over. */
-static void set_storage(tenon_tensor_t *t, tn_storage_t *storage) {
+static void set_storage(tenon_tensor_t *t, tn_storage_t *storage, void *data, uint64_t byte_offset) {
   tn_storage_release(((tn_tensor_t *)t)->storage);
   ((tn_tensor_t *)t)->storage = storage;
-  t->data = storage->data, t->keys &= ~TN_TENSOR_UNSET;
+  t->data = data, t->byte_offset = byte_offset, t->keys &= ~TN_TENSOR_UNSET;
 }
 
 static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
@@ -131,7 +136,7 @@ static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, c
     return fail(call, TENON_INVALID, "adopt: result %u has room for %d dimensions, found %d", output,
                 (int)((tn_tensor_t *)t)->room_ndim, (int)ndim);
   TN_TRY(tn_storage_create(data, size, release, context, &storage));
-  set_storage(t, storage);
+  set_storage(t, storage, storage->data, 0);
   tenon_device_t device = result_device(call, output);
   const tn_backend_t *backend = tn_backend_of(device);
   t->device = device;
@@ -163,7 +168,7 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
     tenon_device_t device = result_device(call, output);
     TN_TRY(tn_place_create(device, t->dtype, ndim, shape, &memory));
     tn_storage_retain(((tn_tensor_t *)memory)->storage);
-    set_storage(t, ((tn_tensor_t *)memory)->storage);
+    set_storage(t, ((tn_tensor_t *)memory)->storage, memory->data, memory->byte_offset);
     tn_tensor_place(t, device);
     tenon_tensor_release(memory);
   } else {
@@ -196,7 +201,7 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
-  t->data = own->data, t->ndim = own->ndim, t->detail = own->detail;
+  t->data = own->data, t->byte_offset = own->byte_offset, t->ndim = own->ndim, t->detail = own->detail;
   memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
   memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
   t->keys &= ~TN_TENSOR_UNSET;
@@ -298,8 +303,14 @@ static void zone(const void *context, const char *name) {
 }
 
 static void *native(const void *context, const char *name) {
-  (void)context, (void)name;
-  return NULL; /* the CPU has no native objects */
+  const head_t *head = context;
+  const tenon_call_t *call = context;
+  const tenon_device_context_t *device = head->phase == TENON_PHASE_RUN      ? call->device
+                                         : head->phase == TENON_PHASE_DEVICE ? context
+                                                                             : NULL;
+  const tn_ordinal_t *ordinal = device ? tn_ordinal_of(device->device) : NULL; /* the CPU has no native objects */
+  if (!ordinal || !TN_SLOT(ordinal->table, native)) return NULL;
+  return ordinal->table->native(device, name, head->phase == TENON_PHASE_RUN ? call->stream : NULL);
 }
 
 const tenon_host_t tn_host = {sizeof(tenon_host_t),

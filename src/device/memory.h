@@ -1,0 +1,55 @@
+/* Memory of ordinals, cached: pieces of segments that the plug-in allocated, each in order with one stream.  A piece that is
+ * let go is at once there for the same stream; for what other streams did with it, it waits on their events.  Called where
+ * storages are made and freed, and before work uses them.  Invariant: pieces of a segment cover it without overlap, and no
+ * two that are free and of one stream lie side by side. */
+#ifndef TN_DEVICE_MEMORY_H
+#define TN_DEVICE_MEMORY_H
+
+#include "device/stream.h"
+
+typedef struct tn_use_t { /* of a piece by another stream than its own */
+  struct tn_use_t *next;
+  tenon_stream_t *stream;
+  uint64_t used, wrote; /* the last tickets */
+} tn_use_t;
+
+typedef struct tn_memory_t {
+  tn_ordinal_t *ordinal;
+  tn_pool_t *pool;
+  tenon_stream_t *stream; /* that may use it without a wait */
+  /* The last tickets of that stream that read it (kept from the second stream on) and wrote to it, or used it before it was
+   * this piece; atomic. */
+  uint64_t read, wrote;
+  tn_use_t *uses; /* of other streams, atomic; under a lock of memory.c */
+  void *handle;
+  uint64_t offset, size, wanted; /* wanted: bytes asked for; 0: it is free, or waits to be */
+  struct tn_segment_t *segment;  /* NULL: somebody else's memory */
+  struct tn_memory_t *before, *after;              /* in the segment */
+  struct tn_memory_t *free_before, *free_after;    /* in a bin, or in the list of those that wait */
+  bool is_free;
+} tn_memory_t;
+
+tenon_status_t tn_pool_start(tn_ordinal_t *ordinal);
+void tn_pool_release(tn_ordinal_t *ordinal);
+void tn_pool_in_child(tn_ordinal_t *ordinal); /* no other thread has its locks */
+void tn_pool_lose(tn_ordinal_t *ordinal);     /* nothing of it is given out or given back any more */
+uint64_t tn_pool_live(tn_ordinal_t *ordinal); /* pieces that are held */
+
+/* At least `bytes`, for work of that stream.  MEMORY: with a report, after what was cached has been given back. */
+tenon_status_t tn_memory_get(tenon_stream_t *stream, uint64_t bytes, tn_memory_t **out_memory);
+void tn_memory_put(void *memory); /* a storage's release function: any thread */
+/* Memory of somebody else's behind a storage. */
+tenon_status_t tn_memory_borrow(tenon_stream_t *stream, void *handle, uint64_t bytes, tn_memory_t **out_memory);
+
+tenon_status_t tn_memory_follow(tn_memory_t *memory, tenon_stream_t *stream, uint64_t ticket, bool writes);
+/* Work of `stream` with that ticket is going to use it: the stream comes after all that it must. */
+static inline tenon_status_t tn_memory_use(tn_memory_t *m, tenon_stream_t *stream, uint64_t ticket, bool writes) {
+  if (__builtin_expect(m->stream != stream || __atomic_load_n(&m->uses, __ATOMIC_RELAXED), 0))
+    return tn_memory_follow(m, stream, ticket, writes);
+  if (writes) __atomic_store_n(&m->wrote, ticket, __ATOMIC_RELAXED);
+  else if (__builtin_expect(__atomic_load_n(&m->ordinal->has_several, __ATOMIC_RELAXED), 0))
+    __atomic_store_n(&m->read, ticket, __ATOMIC_RELAXED);
+  return TENON_OK;
+}
+
+#endif

@@ -1,0 +1,365 @@
+/* Streams of ordinals: which one calls use, what waits for what, and what failed. */
+#include "device/stream.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+tn_waits_t tn_waits;
+static tn_mutex_t order = TN_MUTEX_INIT; /* of clocks and events of all streams */
+
+static void count(uint64_t *counter) { __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
+
+void tn_streams_in_child(void) { order = (tn_mutex_t)TN_MUTEX_INIT; }
+
+/* ---- making ------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t add(tn_ordinal_t *o, void *native, bool is_imported, tenon_stream_t **out_stream) {
+  tenon_stream_t *s = tn_allocate_zero(1, sizeof *s);
+  if (!s) return tn_no_memory("a stream", sizeof *s);
+  s->ordinal = o, s->native = native, s->is_imported = is_imported;
+  s->next = o->streams, o->streams = s;
+  *out_stream = s;
+  return TENON_OK;
+}
+
+tenon_status_t tn_streams_start(tn_ordinal_t *o) {
+  static uint64_t ids;
+  o->id = __atomic_add_fetch(&ids, 1, __ATOMIC_RELAXED);
+  o->has_streams = TN_SLOT(o->table, stream_create), o->has_events = TN_SLOT(o->table, event_create);
+  return add(o, NULL, false, &o->first);
+}
+
+static void end_native(tenon_stream_t *s) {
+  const tn_ordinal_t *o = s->ordinal;
+  if (s->native && s->is_imported) o->table->stream_forget(&o->context, s->native);
+  else if (s->native) o->table->stream_destroy(&o->context, s->native);
+  s->native = NULL;
+}
+
+void tn_streams_release(tn_ordinal_t *o) {
+  for (tenon_stream_t *s = o->streams, *next; s; s = next) {
+    next = s->next;
+    if (s->event) o->table->event_destroy(&o->context, s->event);
+    end_native(s);
+    tn_release_memory(s->known.at), tn_release_memory(s->at_event.at), tn_release_memory(s->failure);
+    tn_release_memory(s);
+  }
+  o->streams = o->first = NULL;
+}
+
+/* One that nobody holds any more, and that works. */
+static tenon_stream_t *idle(tn_ordinal_t *o) {
+  for (tenon_stream_t *s = o->streams; s; s = s->next)
+    if (s != o->first && !s->references && s->native && !s->is_imported && !s->failed) return s;
+  return NULL;
+}
+
+static void begin_several(tn_ordinal_t *o) {
+  if (o->has_several) return;
+  __atomic_store_n(&o->has_several, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&o->first->alone, __atomic_load_n(&o->first->ticket, __ATOMIC_SEQ_CST), __ATOMIC_RELAXED);
+}
+
+tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_stream) {
+  tn_ordinal_t *o;
+  void *native;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &o));
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&o->lock);
+  tenon_stream_t *s = o->has_streams ? idle(o) : o->first;
+  if (!s && (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
+      (status = add(o, native, false, &s)) != TENON_OK)
+    o->table->stream_destroy(&o->context, native);
+  if (status == TENON_OK) s->references++, begin_several(o);
+  tn_mutex_unlock(&o->lock);
+  *out_stream = s;
+  return status;
+}
+
+tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_stream_t **out_stream) {
+  tn_ordinal_t *o;
+  void *own;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &o));
+  if (!TN_SLOT(o->table, stream_import))
+    return tn_fail(TENON_UNIMPLEMENTED, "device %s takes no streams of others", o->plugin->name);
+  TN_TRY(o->table->stream_import(&o->context, native, &own));
+  tn_mutex_lock(&o->lock);
+  tenon_status_t status = add(o, own, true, out_stream);
+  if (status == TENON_OK) (*out_stream)->references = 1, begin_several(o);
+  tn_mutex_unlock(&o->lock);
+  if (status != TENON_OK) o->table->stream_forget(&o->context, own);
+  return status;
+}
+
+void tenon_stream_retain(tenon_stream_t *s) { __atomic_add_fetch(&s->references, 1, __ATOMIC_RELAXED); }
+
+void tenon_stream_release(tenon_stream_t *s) {
+  if (!s || __atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) || !s->is_imported) return;
+  (void)tn_stream_finish(s); /* its owner may end it now, and its handle may be another's next */
+  __atomic_store_n(&s->done, UINT64_MAX, __ATOMIC_RELEASE);
+  tn_mutex_lock(&order);
+  end_native(s);
+  tn_mutex_unlock(&order);
+}
+
+/* ---- whose stream calls use --------------------------------------------------------------------------------------- */
+
+struct tn_streams_t {
+  int32_t count, capacity;
+  struct {
+    uint64_t ordinal; /* id */
+    tenon_stream_t *stream;
+  } at[];
+};
+
+tenon_stream_t *tn_stream_current(tn_ordinal_t *o) {
+  const struct tn_streams_t *mine = tn_thread()->calls.streams;
+  for (int32_t i = 0; mine && i < mine->count; i++)
+    if (mine->at[i].ordinal == o->id) return mine->at[i].stream ? mine->at[i].stream : o->first;
+  return o->first;
+}
+
+tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream, tenon_stream_t **out_before) {
+  tn_ordinal_t *o;
+  tn_thread_t *thread = tn_thread();
+  struct tn_streams_t *mine = thread->own_streams;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &o));
+  if (stream && stream->ordinal != o)
+    return tn_fail(TENON_INVALID, "the stream is of device %s:%d, not of %s:%d", stream->ordinal->plugin->name,
+                   (int)stream->ordinal->context.ordinal, o->plugin->name, (int)o->context.ordinal);
+  if (out_before) *out_before = tn_stream_current(o);
+  int32_t i = 0;
+  while (mine && i < mine->count && mine->at[i].ordinal != o->id) i++;
+  if (!mine || i == mine->capacity) {
+    int32_t capacity = mine ? 2 * mine->capacity : 4;
+    struct tn_streams_t *more = tn_reallocate(mine, sizeof *more + (size_t)capacity * sizeof more->at[0]);
+    if (!more) return tn_no_memory("a thread's streams", sizeof *more);
+    if (!mine) more->count = 0;
+    more->capacity = capacity;
+    thread->own_streams = mine = more;
+  }
+  if (i == mine->count) mine->count++;
+  mine->at[i].ordinal = o->id, mine->at[i].stream = stream;
+  thread->calls.streams = mine;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_stream) {
+  tn_ordinal_t *o;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &o));
+  *out_stream = tn_stream_current(o);
+  return TENON_OK;
+}
+
+void *tenon_stream_native(const tenon_stream_t *s) {
+  const tn_ordinal_t *o = s->ordinal;
+  return s->native || !TN_SLOT(o->table, native) ? s->native : o->table->native(&o->context, "stream", NULL);
+}
+
+/* ---- failures ----------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(const tn_ordinal_t *o, char *room, size_t size) {
+  snprintf(room, size, "%s:%d", o->plugin->name, (int)o->context.ordinal);
+  return room;
+}
+
+/* Operators whose work it may have been. */
+static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
+  char device[300];
+  text_of(s->ordinal, device, sizeof device);
+  const struct tn_entry_t *entry = &s->ring[ticket % TN_RING];
+  const char *name = __atomic_load_n(&entry->name, __ATOMIC_RELAXED);
+  if (ticket && __atomic_load_n(&entry->ticket, __ATOMIC_RELAXED) == ticket && name) {
+    tn_text_add(text, "%s failed on %s (work %llu of its stream): ", name, device, (unsigned long long)ticket);
+    return;
+  }
+  uint64_t last = __atomic_load_n(&s->ticket, __ATOMIC_RELAXED), done = __atomic_load_n(&s->done, __ATOMIC_RELAXED);
+  uint64_t from = ticket ? ticket : done + 1, listed = 0;
+  tn_text_add(text, "a stream of %s failed, in work %llu to %llu of it (", device, (unsigned long long)from,
+              (unsigned long long)(ticket ? ticket : last));
+  for (uint64_t t = last; t > done && last - t < TN_RING && listed < 4 && !ticket; t--, listed++) {
+    name = __atomic_load_n(&s->ring[t % TN_RING].name, __ATOMIC_RELAXED);
+    tn_text_add(text, "%s%s", listed ? ", " : "", name ? name : "a library that is gone");
+  }
+  tn_text_add(text, "%s): ", ticket ? "its operator is not known any more" : last - done > listed ? ", ..." : "");
+}
+
+tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status, const tenon_fault_t *fault) {
+  tn_text_t text = {0};
+  tn_mutex_lock(&s->ordinal->lock);
+  if (!s->failed) {
+    blame(s, fault ? fault->ticket : 0, &text);
+    tn_text_add(&text, "%s", tn_error());
+    s->failure = tn_text_take(&text);
+    __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE);
+  }
+  tn_mutex_unlock(&s->ordinal->lock);
+  return tn_stream_failure(s);
+}
+
+tenon_status_t tn_stream_refused(tenon_stream_t *s, tenon_status_t status, const char *name) {
+  const tn_ordinal_t *o = s->ordinal;
+  tenon_fault_t fault = {.size = sizeof fault};
+  if (!o->has_streams) return name ? tn_prefix(status, "%s: ", name) : status;
+  char *why = tn_copy_text(tn_error(), strlen(tn_error()));
+  tenon_status_t now = o->table->stream_query(&o->context, s->native, &fault);
+  if (now != TENON_OK && now != TENON_UNAVAILABLE) status = tn_stream_fault(s, now, &fault);
+  else status = tn_fail(status, "%s%s%s", name ? name : "", name ? ": " : "", why ? why : "a device's function failed");
+  tn_release_memory(why);
+  return status;
+}
+
+tenon_status_t tn_stream_failure(const tenon_stream_t *s) {
+  return tn_fail(__atomic_load_n(&s->failed, __ATOMIC_ACQUIRE), "%s",
+                 s->failure ? s->failure : "a stream of a device failed, and there was no memory to say why");
+}
+
+void tn_streams_forget_names(void) {
+  tn_mutex_lock(tn_plugins_mutex());
+  for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));)
+    for (int32_t i = 0; i < p->count; i++)
+      for (tenon_stream_t *s = p->ordinals[i].streams; s; s = s->next)
+        for (int k = 0; k < TN_RING; k++) __atomic_store_n(&s->ring[k].name, NULL, __ATOMIC_RELAXED);
+  tn_mutex_unlock(tn_plugins_mutex());
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------ */
+
+/* The last ticket up to which all work is enqueued, as far as can be told; 0: a thread is at it just now. */
+static uint64_t quiet(const tenon_stream_t *s) {
+  uint64_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE), given = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE);
+  return ended == given ? given : 0;
+}
+
+bool tn_stream_is_done(const tenon_stream_t *s, uint64_t ticket) {
+  return !s->ordinal->has_streams || __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) >= ticket;
+}
+
+static void set_done(tenon_stream_t *s, uint64_t ticket) {
+  uint64_t before = __atomic_load_n(&s->done, __ATOMIC_RELAXED);
+  while (before < ticket &&
+         !__atomic_compare_exchange_n(&s->done, &before, ticket, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    continue;
+}
+
+tenon_status_t tn_stream_finish(tenon_stream_t *s) {
+  const tn_ordinal_t *o = s->ordinal;
+  tenon_fault_t fault = {.size = sizeof fault};
+  uint64_t up_to = quiet(s);
+  TN_TRY(tn_stream_check(s));
+  if (!o->has_streams || tn_stream_is_done(s, up_to ? up_to : UINT64_MAX)) return TENON_OK;
+  tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
+  if (status != TENON_OK) return tn_stream_fault(s, status, &fault);
+  set_done(s, up_to);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) { return tn_stream_finish(stream); }
+
+tenon_status_t tenon_stream_query(tenon_stream_t *s) {
+  const tn_ordinal_t *o = s->ordinal;
+  tenon_fault_t fault = {.size = sizeof fault};
+  uint64_t up_to = quiet(s);
+  TN_TRY(tn_stream_check(s));
+  if (!o->has_streams) return TENON_OK;
+  tenon_status_t status = o->table->stream_query(&o->context, s->native, &fault);
+  if (status == TENON_OK) set_done(s, up_to);
+  if (status == TENON_UNAVAILABLE) return tn_fail(status, "the stream is not done yet");
+  return status == TENON_OK ? status : tn_stream_fault(s, status, &fault);
+}
+
+tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
+  tenon_status_t first = TENON_OK;
+  tn_mutex_lock(&o->lock);
+  tenon_stream_t *all = o->streams; /* more are put before it; none is taken out */
+  tn_mutex_unlock(&o->lock);
+  for (tenon_stream_t *s = all; s; s = s->next) {
+    if (first == TENON_OK) first = s->native || s == o->first ? tn_stream_finish(s) : TENON_OK;
+    else if (!s->failed && (s->native || s == o->first)) {
+      tn_text_t kept = {0};
+      tn_text_add(&kept, "%s", tn_error());
+      (void)tn_stream_finish(s);
+      (void)tn_fail(first, "%s", tn_text_get(&kept));
+      tn_text_clear(&kept);
+    }
+  }
+  return first;
+}
+
+tenon_status_t tenon_device_synchronize(tenon_device_t device) {
+  tn_ordinal_t *o;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &o));
+  return tn_ordinal_finish(o);
+}
+
+/* ---- one stream after another --------------------------------------------------------------------------------------- */
+
+static uint64_t known(const tn_clock_t *clock, const tenon_stream_t *of) {
+  for (size_t i = 0; i < clock->count; i++)
+    if (clock->at[i].stream == of) return clock->at[i].ticket;
+  return 0;
+}
+
+/* Without memory less is known, and a wait more is enqueued later. */
+static void learn(tn_clock_t *clock, const tenon_stream_t *of, uint64_t ticket) {
+  size_t i = 0;
+  while (i < clock->count && clock->at[i].stream != of) i++;
+  if (i == clock->count) {
+    if (!tn_grow((void **)&clock->at, &clock->capacity, clock->count, sizeof *clock->at)) return;
+    clock->at[clock->count++] = (struct tn_known_t){of, 0};
+  }
+  if (clock->at[i].ticket < ticket) clock->at[i].ticket = ticket;
+}
+
+static void learn_all(tn_clock_t *clock, const tn_clock_t *from, const tenon_stream_t *self) {
+  for (size_t i = 0; i < from->count; i++)
+    if (from->at[i].stream != self) learn(clock, from->at[i].stream, from->at[i].ticket);
+}
+
+/* The event of `of` stands for its work up to `ticket` at least. */
+static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
+  const tn_ordinal_t *o = of->ordinal;
+  if (!of->event) TN_TRY(o->table->event_create(&o->context, &of->event));
+  else if (known(&of->at_event, of) >= ticket) return TENON_OK;
+  uint64_t up_to = quiet(of);
+  tenon_status_t status = o->table->event_record(&o->context, of->event, of->native);
+  of->at_event.count = 0;
+  if (status != TENON_OK) return status;
+  learn(&of->at_event, of, up_to);
+  learn_all(&of->at_event, &of->known, of);
+  return TENON_OK;
+}
+
+tenon_status_t tn_stream_follow(tenon_stream_t *s, tenon_stream_t *of, uint64_t ticket) {
+  const tn_ordinal_t *mine = s->ordinal, *theirs = of->ordinal;
+  if (s == of || tn_stream_is_done(of, ticket)) return TENON_OK;
+  TN_TRY(tn_stream_check(of));
+  if (!mine->has_events || mine->plugin != theirs->plugin) {
+    count(&tn_waits.host);
+    return tn_stream_finish(of);
+  }
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&order);
+  if (known(&s->known, of) >= ticket) count(&tn_waits.implied);
+  else if ((status = record(of, ticket)) == TENON_OK &&
+           (status = mine->table->stream_wait(&mine->context, s->native, &theirs->context, of->event)) == TENON_OK) {
+    learn_all(&s->known, &of->at_event, s);
+    count(&tn_waits.enqueued);
+  }
+  tn_mutex_unlock(&order);
+  return status;
+}
+
+tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of) {
+  uint64_t last = __atomic_load_n(&of->ticket, __ATOMIC_ACQUIRE);
+  return last ? tn_stream_follow(stream, of, last) : tn_stream_check(of);
+}

@@ -1,0 +1,80 @@
+/* Streams, and what they know of one another.  Work on a stream has tickets, 1, 2, ...; a stream knows, of each other one, the
+ * ticket that it comes after, so that a wait is enqueued only where none before implies it.  What failed in a stream is
+ * remembered with the name of the operator.  Invariant: a stream lives as long as its ordinal, used or idle, so what was
+ * done on it can be asked at any time. */
+#ifndef TN_DEVICE_STREAM_H
+#define TN_DEVICE_STREAM_H
+
+#include "device/plugin.h"
+
+typedef struct tn_clock_t { /* by stream, the last ticket that is before */
+  struct tn_known_t {
+    const tenon_stream_t *stream;
+    uint64_t ticket;
+  } * at;
+  size_t count, capacity;
+} tn_clock_t;
+
+enum { TN_RING = 256 };
+struct tenon_stream_t {
+  tn_ordinal_t *ordinal;
+  void *native;
+  uint64_t ticket;      /* that was given out last; atomic */
+  uint64_t ended;       /* tickets whose work is enqueued: as many as given out, if no thread is at it; atomic */
+  uint64_t done;        /* all work up to here is; atomic */
+  uint64_t alone;       /* the last ticket before there were several streams: who read what is not known so far */
+  int32_t failed;       /* atomic: its status, once it is known to have failed */
+  int32_t references;   /* handles; 0 and not an ordinal's first: idle */
+  bool is_imported;
+  char *failure;        /* text */
+  void *event;          /* for who waits, and what who waits for it comes after */
+  tn_clock_t known, at_event;
+  struct tenon_stream_t *next;
+  struct tn_entry_t { /* who enqueued: entry ticket % TN_RING */
+    uint64_t ticket;    /* atomic, as the name */
+    const char *name;   /* of an operator or a constant text; cleared when a library goes */
+  } ring[TN_RING];
+};
+
+tenon_status_t tn_streams_start(tn_ordinal_t *ordinal); /* its first stream */
+void tn_streams_release(tn_ordinal_t *ordinal);
+
+/* The stream that calls of this thread on this ordinal use. */
+tenon_stream_t *tn_stream_current(tn_ordinal_t *ordinal);
+/* The ticket of work that is enqueued next, by an operator of that name. */
+static inline uint64_t tn_stream_ticket(tenon_stream_t *s, const char *name) {
+  uint64_t ticket = __atomic_add_fetch(&s->ticket, 1, __ATOMIC_RELAXED);
+  struct tn_entry_t *entry = &s->ring[ticket % TN_RING];
+  __atomic_store_n(&entry->ticket, ticket, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry->name, name, __ATOMIC_RELAXED);
+  return ticket;
+}
+/* The work of a ticket is enqueued, or it failed to be. */
+static inline void tn_stream_ended(tenon_stream_t *s) { __atomic_add_fetch(&s->ended, 1, __ATOMIC_RELEASE); }
+/* Its failure, if it is known to have failed. */
+tenon_status_t tn_stream_failure(const tenon_stream_t *stream);
+static inline tenon_status_t tn_stream_check(const tenon_stream_t *s) {
+  return __builtin_expect(__atomic_load_n(&s->failed, __ATOMIC_RELAXED), 0) ? tn_stream_failure(s) : TENON_OK;
+}
+/* A function of the table gave this status for the stream: remembers it and gives it with the operator's name. */
+tenon_status_t tn_stream_fault(tenon_stream_t *stream, tenon_status_t status, const tenon_fault_t *fault);
+/* A function of the table refused to enqueue something of that name (NULL: the message has it): because the stream has failed, or by itself. */
+tenon_status_t tn_stream_refused(tenon_stream_t *stream, tenon_status_t status, const char *name);
+/* Waits for what is enqueued. */
+tenon_status_t tn_stream_finish(tenon_stream_t *stream);
+/* What `stream` enqueues from here on comes after ticket `ticket` of `of`. */
+tenon_status_t tn_stream_follow(tenon_stream_t *stream, tenon_stream_t *of, uint64_t ticket);
+/* Is it done, as far as the host has seen? */
+bool tn_stream_is_done(const tenon_stream_t *stream, uint64_t ticket);
+/* A library goes: no ring names its operators any more. */
+void tn_streams_forget_names(void);
+void tn_streams_in_child(void); /* no other thread has its lock */
+/* Waits for all streams of an ordinal. */
+tenon_status_t tn_ordinal_finish(tn_ordinal_t *ordinal);
+/* Waits that were enqueued, and those that others implied: for tests and `tenon devices`. */
+typedef struct tn_waits_t {
+  uint64_t enqueued, implied, host;
+} tn_waits_t;
+extern tn_waits_t tn_waits; /* atomic */
+
+#endif
