@@ -38,7 +38,8 @@ static tenon_status_t add_device(const char *name) {
     tn_text_t offences = {0};
     if (!tn_plugin_find(devices[i].name)) {
       status = tn_registry_add(devices[i].library(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &library);
-      if (status != TENON_OK && offences.size) status = tn_fail(status, "device %s: %s", devices[i].name, offences.data);
+      if (status != TENON_OK && offences.size)
+        status = tn_fail(status, "device %s: %s", devices[i].name, offences.data);
       else if (status == TENON_OK) tn_registry_release(library);
     }
     tn_text_clear(&offences);
@@ -53,8 +54,8 @@ static int started;
 /* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 /* In the order in which one is taken while another is held: the child finds no table or list half changed. */
-static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,   tn_registrations_mutex, tn_registry_mutex,
-                                               tn_plugins_mutex,  tn_backends_mutex,      tn_layers_mutex};
+static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,  tn_registrations_mutex, tn_registry_mutex,
+                                               tn_plugins_mutex, tn_backends_mutex,      tn_layers_mutex};
 enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
 
 static void before_fork(void) {

@@ -58,6 +58,7 @@ enum { /* kinds of a kernel's arguments */
   TENON_ARG_BYTES = 2,  /* `size` bytes at `data` */
   TENON_ARG_LOCAL = 3   /* `size` bytes of memory of each group */
 };
+enum { TENON_ACCESS_READ = 1, TENON_ACCESS_WRITE = 2 }; /* of the `size` bytes from there on; 0: not told */
 /* clang-format on */
 
 /* One ordinal of a plug-in, as every function is given it.  It lives at this address as long as the plug-in is open. */
@@ -74,12 +75,13 @@ typedef struct tenon_device_context_t {
 
 typedef struct tenon_device_properties_t { /* size is the host's; zero: none, or not known.  Texts live until stop */
   uint32_t size, features;
-  const char *name;    /* of the hardware: "NVIDIA H200" */
-  const char *driver;  /* and its version: "PoCL 3.1" */
-  const char *target;  /* what compiled code depends on: code of another target is never loaded */
-  uint64_t memory;     /* bytes in all */
-  uint64_t largest;    /* bytes of the largest allocation; 0: as memory */
-  uint32_t alignment;  /* of offsets that the host hands out, and of handles that are addresses: a power of two, at least 64 */
+  const char *name;   /* of the hardware: "NVIDIA H200" */
+  const char *driver; /* and its version: "PoCL 3.1" */
+  const char *target; /* what compiled code depends on: code of another target is never loaded */
+  uint64_t memory;    /* bytes in all */
+  uint64_t largest;   /* bytes of the largest allocation; 0: as memory */
+  uint32_t
+      alignment; /* of offsets that the host hands out, and of handles that are addresses: a power of two, at least 64 */
   uint32_t units;      /* processors */
   uint32_t group_most; /* items of a group */
   uint32_t languages;  /* bit i: takes sources of language i */
@@ -97,8 +99,8 @@ typedef struct tenon_memory_t { /* a place in the device's memory */
 
 typedef struct tenon_copy_t {
   uint32_t size, direction;
-  uint64_t ticket, bytes;    /* bytes > 0 */
-  tenon_memory_t from, to;   /* the host's side: an address, and offset 0 */
+  uint64_t ticket, bytes;             /* bytes > 0 */
+  tenon_memory_t from, to;            /* the host's side: an address, and offset 0 */
   const tenon_device_context_t *peer; /* PEER: whose memory `from` is */
 } tenon_copy_t;
 
@@ -121,7 +123,7 @@ typedef struct tenon_sink_t { /* takes bytes of a size that the writer knows */
 } tenon_sink_t;
 
 typedef struct tenon_kernel_argument_t {
-  uint32_t kind, reserved;
+  uint32_t kind, access; /* access: TENON_ACCESS_..., of MEMORY */
   uint64_t size;
   union {
     tenon_memory_t memory;
@@ -234,7 +236,8 @@ typedef struct tenon_device_table_t {
 } tenon_device_table_t;
 
 /* Of the library: before its first operator. */
-#define TENON_DEVICE(table) { TENON_TAG_DEVICE, 0, 0 * (int64_t)sizeof((table)->enumerate), (table), 0 }
+#define TENON_DEVICE(table)                                                                                            \
+  { TENON_TAG_DEVICE, 0, 0 * (int64_t)sizeof((table)->enumerate), (table), 0 }
 
 #ifdef __cplusplus
 }

@@ -85,7 +85,7 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_COMPOSITE = 19,
   TENON_TAG_LOOP = 20,     /* text: dtypes, words; function: tenon_loop_fn */
   TENON_TAG_ROW = 21,      /* the same, by whole rows of the last axis */
-  TENON_TAG_SOURCE = 22,   /* kept for kernels compiled at run time */
+  TENON_TAG_SOURCE = 22,   /* text: words; function: tenon_run_fn, which launches kernels of source.h on any device */
   TENON_TAG_SUBGRAPH = 23, /* kept for operators whose body is a graph */
   TENON_TAG_GROUP = 24,    /* text: items of another file */
   TENON_TAG_EXTEND = 25,   /* text: name of an operator of any library, to which the kernels that follow are added */
@@ -289,6 +289,7 @@ typedef void (*tenon_free_fn)(void *pointer);
 typedef tenon_status_t (*tenon_part_fn)(tenon_call_t *call, void *argument, int64_t begin, int64_t end);
 typedef void (*tenon_any_fn)(void);
 typedef struct tenon_iterator_t tenon_iterator_t; /* what stubs get: iterator.h */
+typedef struct tenon_grid_t tenon_grid_t; /* what launch gets: source.h */
 typedef tenon_status_t (*tenon_stub_fn)(const tenon_iterator_t *iterator);
 
 struct tenon_host_t {
@@ -333,6 +334,8 @@ struct tenon_host_t {
   /* run, CPU, in a stub.  As parallel: the iterator's range in parts of at least `grain` elements of what is read, each an
    * iterator with this context. */
   tenon_status_t (*split)(const tenon_iterator_t *iterator, int64_t grain, tenon_stub_fn part, void *context);
+  /* run, in a SOURCE function.  Enqueues a kernel of its text on the call's device; on the CPU it is done. */
+  tenon_status_t (*launch)(tenon_call_t *call, const tenon_grid_t *grid);
 };
 
 /* ---- what a library states -------------------------------------------------------------------------------------- */
@@ -362,7 +365,7 @@ typedef char tenon_layout_t[sizeof(void *) != 8 || /* 32-bit machines are not su
                                     (sizeof(tenon_tensor_t) == 64 && offsetof(tenon_tensor_t, keys) == 48 &&
                                      sizeof(tenon_value_t) == 16 && sizeof(tenon_item_t) == 32 &&
                                      sizeof(tenon_meta_t) == 96 && offsetof(tenon_call_t, accumulate) == 104 &&
-                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 136)
+                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 144)
                                 ? 1 : -1];
 #ifdef __cplusplus
 } /* extern "C" */

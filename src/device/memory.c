@@ -10,11 +10,11 @@
 #include "base/status.h"
 
 enum {
-  STEPS = 8,                   /* bins in each power of two */
-  BINS = 40 * STEPS,           /* of 64 bytes to 64 TiB */
-  SMALL_MOST = 1 << 20,        /* pieces up to this size share segments of SMALL_SEGMENT */
+  STEPS = 8,            /* bins in each power of two */
+  BINS = 40 * STEPS,    /* of 64 bytes to 64 TiB */
+  SMALL_MOST = 1 << 20, /* pieces up to this size share segments of SMALL_SEGMENT */
   SMALL_SEGMENT = 2 << 20,
-  LARGE_UNIT = 1 << 16,        /* sizes of other segments */
+  LARGE_UNIT = 1 << 16, /* sizes of other segments */
   WORDS = BINS / 64
 };
 
@@ -82,7 +82,10 @@ static tn_memory_t *best(bins_t *b, uint64_t size) {
   enum { LOOKS = 32 };
   for (int bin = bin_of(size); bin < BINS; bin++) {
     uint64_t rest = b->there[bin / 64] >> bin % 64;
-    if (!rest) { bin |= 63; continue; }
+    if (!rest) {
+      bin |= 63;
+      continue;
+    }
     bin += __builtin_ctzll(rest);
     tn_memory_t *found = NULL;
     int looks = 0;
@@ -112,8 +115,16 @@ static void give_record(tn_pool_t *pool, tn_memory_t *m) { m->after = pool->spar
 static void split(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size, uint64_t least) {
   tn_memory_t *rest = m->size - size >= least ? record(pool) : NULL;
   if (!rest) return;
-  *rest = (tn_memory_t){.ordinal = m->ordinal, .pool = pool, .stream = m->stream, .handle = m->handle, .segment = m->segment,
-                        .offset = m->offset + size, .size = m->size - size, .wrote = m->wrote, .before = m, .after = m->after};
+  *rest = (tn_memory_t){.ordinal = m->ordinal,
+                        .pool = pool,
+                        .stream = m->stream,
+                        .handle = m->handle,
+                        .segment = m->segment,
+                        .offset = m->offset + size,
+                        .size = m->size - size,
+                        .wrote = m->wrote,
+                        .before = m,
+                        .after = m->after};
   if (rest->after) rest->after->before = rest;
   m->after = rest, m->size = size;
   put_in(b, rest);
@@ -189,7 +200,8 @@ static tenon_status_t new_segment(tenon_stream_t *stream, uint64_t size, tn_memo
   *segment = (tn_segment_t){pool->segments, NULL, size, m};
   tenon_status_t status = o->table->allocate(&o->context, size, &segment->handle);
   if (status != TENON_OK) return give_record(pool, m), tn_release_memory(segment), status;
-  *m = (tn_memory_t){.ordinal = o, .pool = pool, .stream = stream, .handle = segment->handle, .segment = segment, .size = size};
+  *m = (tn_memory_t){
+      .ordinal = o, .pool = pool, .stream = stream, .handle = segment->handle, .segment = segment, .size = size};
   pool->segments = segment;
   pool->stats.reserved += size, pool->stats.segments++, pool->stats.device_allocations++;
   if (pool->stats.reserved_peak < pool->stats.reserved) pool->stats.reserved_peak = pool->stats.reserved;
@@ -217,7 +229,10 @@ static void settle(tn_pool_t *pool) {
       if (!tn_stream_is_done(u->stream, u->used) && !u->stream->failed && u->stream->native)
         (void)tenon_stream_query(u->stream);
     bins_t *b = is_used(m) ? NULL : bins_for(pool, m->stream);
-    if (!b) { at = &m->free_after; continue; }
+    if (!b) {
+      at = &m->free_after;
+      continue;
+    }
     *at = m->free_after;
     drop_uses(m);
     free_piece(pool, b, m);
@@ -284,13 +299,13 @@ static tenon_status_t out_of_memory(tn_ordinal_t *o, uint64_t bytes) {
         if (largest < m->size) largest = m->size;
       }
   tn_text_add(&text, "%s", tn_error());
-  tenon_status_t status = tn_fail(
-      TENON_MEMORY,
-      "device %s:%d has no memory for %" PRIu64 " bytes: %" PRIu64 " tensors hold %" PRIu64 " bytes (at most %" PRIu64
-      " so far), %" PRIu64 " bytes are cached in pieces of at most %" PRIu64 ", the device has %" PRIu64
-      " in all; free some, or run smaller parts (%s)",
-      o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.live, pool->stats.live_bytes,
-      pool->stats.live_bytes_peak, free, largest, o->properties.memory, tn_text_get(&text));
+  tenon_status_t status =
+      tn_fail(TENON_MEMORY,
+              "device %s:%d has no memory for %" PRIu64 " bytes: %" PRIu64 " tensors hold %" PRIu64
+              " bytes (at most %" PRIu64 " so far), %" PRIu64 " bytes are cached in pieces of at most %" PRIu64
+              ", the device has %" PRIu64 " in all; free some, or run smaller parts (%s)",
+              o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.live, pool->stats.live_bytes,
+              pool->stats.live_bytes_peak, free, largest, o->properties.memory, tn_text_get(&text));
   tn_text_clear(&text);
   return status;
 }

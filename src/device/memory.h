@@ -22,10 +22,10 @@ typedef struct tn_memory_t {
   uint64_t read, wrote;
   tn_use_t *uses; /* of other streams, atomic; under a lock of memory.c */
   void *handle;
-  uint64_t offset, size, wanted; /* wanted: bytes asked for; 0: it is free, or waits to be */
-  struct tn_segment_t *segment;  /* NULL: somebody else's memory */
-  struct tn_memory_t *before, *after;              /* in the segment */
-  struct tn_memory_t *free_before, *free_after;    /* in a bin, or in the list of those that wait */
+  uint64_t offset, size, wanted;                /* wanted: bytes asked for; 0: it is free, or waits to be */
+  struct tn_segment_t *segment;                 /* NULL: somebody else's memory */
+  struct tn_memory_t *before, *after;           /* in the segment */
+  struct tn_memory_t *free_before, *free_after; /* in a bin, or in the list of those that wait */
   bool is_free;
 } tn_memory_t;
 

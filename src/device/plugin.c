@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/tensor.h"
 #include "device/memory.h"
+#include "device/program.h"
 #include "device/stream.h"
 
 tenon_status_t (*tn_device_builtin)(const char *name);
@@ -24,17 +25,41 @@ typedef struct slot_t {
   uint32_t group; /* 0: mandatory; the same number: all or none */
   uint64_t offset;
 } slot_t;
-#define SLOT(group, name) {#name, group, offsetof(tenon_device_table_t, name)}
-static const slot_t slots[] = {
-    SLOT(0, enumerate),      SLOT(0, start),          SLOT(0, stop),           SLOT(0, properties),
-    SLOT(0, allocate),       SLOT(0, free),           SLOT(0, copy),           SLOT(0, synchronize),
-    SLOT(1, stream_create),  SLOT(1, stream_destroy), SLOT(1, stream_query),   SLOT(1, stream_synchronize),
-    SLOT(2, event_create),   SLOT(2, event_destroy),  SLOT(2, event_record),   SLOT(2, event_query),
-    SLOT(2, event_synchronize), SLOT(2, stream_wait), SLOT(3, host_allocate),  SLOT(3, host_free),
-    SLOT(4, memory_import),  SLOT(4, memory_forget),  SLOT(5, stream_import),  SLOT(5, stream_forget),
-    SLOT(6, compile),        SLOT(6, program_load),   SLOT(6, program_unload), SLOT(6, kernel_find),
-    SLOT(6, launch),         SLOT(7, record_begin),   SLOT(7, record_end),     SLOT(7, replay),
-    SLOT(7, recording_free)};
+#define SLOT(group, name)                                                                                              \
+  { #name, group, offsetof(tenon_device_table_t, name) }
+static const slot_t slots[] = {SLOT(0, enumerate),
+                               SLOT(0, start),
+                               SLOT(0, stop),
+                               SLOT(0, properties),
+                               SLOT(0, allocate),
+                               SLOT(0, free),
+                               SLOT(0, copy),
+                               SLOT(0, synchronize),
+                               SLOT(1, stream_create),
+                               SLOT(1, stream_destroy),
+                               SLOT(1, stream_query),
+                               SLOT(1, stream_synchronize),
+                               SLOT(2, event_create),
+                               SLOT(2, event_destroy),
+                               SLOT(2, event_record),
+                               SLOT(2, event_query),
+                               SLOT(2, event_synchronize),
+                               SLOT(2, stream_wait),
+                               SLOT(3, host_allocate),
+                               SLOT(3, host_free),
+                               SLOT(4, memory_import),
+                               SLOT(4, memory_forget),
+                               SLOT(5, stream_import),
+                               SLOT(5, stream_forget),
+                               SLOT(6, compile),
+                               SLOT(6, program_load),
+                               SLOT(6, program_unload),
+                               SLOT(6, kernel_find),
+                               SLOT(6, launch),
+                               SLOT(7, record_begin),
+                               SLOT(7, record_end),
+                               SLOT(7, replay),
+                               SLOT(7, recording_free)};
 enum { SLOTS = sizeof slots / sizeof *slots, GROUPS = 8 };
 
 static bool has(const tenon_device_table_t *table, const slot_t *slot) {
@@ -112,8 +137,12 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
   else if (!p && !(p = tn_allocate_zero(1, sizeof *p))) status = tn_no_memory("a device's plug-in", sizeof *p);
   if (status == TENON_OK) {
     p->name = name, p->device = device, p->state = TN_ORDINAL_NEW;
-    p->context = (tenon_device_context_t){.size = sizeof p->context, .phase = TENON_PHASE_DEVICE, .host = host,
-                                          .device = device, .ordinal = -1, .settings = settings_of(name)};
+    p->context = (tenon_device_context_t){.size = sizeof p->context,
+                                          .phase = TENON_PHASE_DEVICE,
+                                          .host = host,
+                                          .device = device,
+                                          .ordinal = -1,
+                                          .settings = settings_of(name)};
     __atomic_store_n(&p->table, table, __ATOMIC_RELEASE);
     if (is_new) p->next = first, __atomic_store_n(&first, p, __ATOMIC_RELEASE);
   }
@@ -123,6 +152,7 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
 
 static void stop(tn_ordinal_t *o) {
   if (o->state == TN_ORDINAL_WORKS) {
+    tn_programs_release(o);
     tn_pool_release(o);
     tn_streams_release(o);
     o->table->stop(&o->context);
@@ -168,14 +198,15 @@ static void in_child(tn_ordinal_t *o) {
   o->lock = (tn_mutex_t)TN_MUTEX_INIT;
   tn_pool_in_child(o);
   if (TN_SLOT(o->table, forked) && o->table->forked(&o->context) == TENON_OK) return;
-  static const char lost[] = "it is lost in a child of fork: start the process anew (spawn), or fork before its first use";
+  static const char lost[] =
+      "it is lost in a child of fork: start the process anew (spawn), or fork before its first use";
   o->reason = tn_copy_text(lost, sizeof lost - 1);
   tn_pool_lose(o);
   o->state = TN_ORDINAL_FAILED;
 }
 
 void tn_plugins_in_child(void) {
-  tn_streams_in_child();
+  tn_streams_in_child(), tn_programs_in_child();
   for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));) {
     p->lock = (tn_mutex_t)TN_MUTEX_INIT;
     for (int32_t i = 0; i < p->count; i++) in_child(&p->ordinals[i]);

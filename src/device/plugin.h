@@ -22,24 +22,25 @@ typedef struct tn_ordinal_t {
   const tenon_device_table_t *table;
   struct tn_plugin_t *plugin;
   tenon_device_properties_t properties;
-  int32_t state;            /* TN_ORDINAL_...; atomic */
-  bool is_handles;          /* no flat addresses */
+  int32_t state;   /* TN_ORDINAL_...; atomic */
+  bool is_handles; /* no flat addresses */
   bool has_streams, has_events;
-  int32_t has_several;      /* streams were made beside its first; atomic */
-  uint64_t id;              /* no other ordinal of the process had it */
-  char *reason;             /* why it does not work */
-  tenon_stream_t *first;    /* its own stream */
-  tenon_stream_t *streams;  /* all of it, used and idle: stream.c, under `lock` */
-  tn_pool_t *pool;          /* memory.c */
-  tn_copies_t copies[5];    /* by direction */
-  tn_mutex_t lock;          /* of the list of streams, and of failures */
+  int32_t has_several;           /* streams were made beside its first; atomic */
+  uint64_t id;                   /* no other ordinal of the process had it */
+  char *reason;                  /* why it does not work */
+  tenon_stream_t *first;         /* its own stream */
+  tenon_stream_t *streams;       /* all of it, used and idle: stream.c, under `lock` */
+  tn_pool_t *pool;               /* memory.c */
+  struct tn_program_t *programs; /* program.c */
+  tn_copies_t copies[5];         /* by direction */
+  tn_mutex_t lock;               /* of the list of streams, and of failures */
 } tn_ordinal_t;
 
 enum { TN_ORDINAL_NEW = 0, TN_ORDINAL_WORKS = 1, TN_ORDINAL_FAILED = 2 };
 
 typedef struct tn_plugin_t {
   const tenon_device_table_t *table;
-  const char *name; /* the backend's: lives as long as the process */
+  const char *name;               /* the backend's: lives as long as the process */
   tenon_device_context_t context; /* of enumerate */
   tenon_device_t device;          /* of ordinal 0 */
   int32_t state;                  /* as of ordinals: was enumerate called?; atomic */
@@ -58,10 +59,10 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
 /* Waits for all work, and lets go of it.  Memory that is still held is lost; its tensors can only be released. */
 void tn_plugin_remove(const tenon_device_table_t *table);
 uint64_t tn_plugin_live(const tenon_device_table_t *table); /* pieces of memory that are held */
-tn_plugin_t *tn_plugin_find(const char *name);       /* NULL: none */
-tn_plugin_t *tn_plugin_of(tenon_device_t device);    /* NULL: none */
-tn_plugin_t *tn_plugin_next(const tn_plugin_t *of);  /* NULL: the first; gives NULL past the last */
-tenon_status_t tn_plugin_open(tn_plugin_t *plugin);  /* enumerates, once */
+tn_plugin_t *tn_plugin_find(const char *name);              /* NULL: none */
+tn_plugin_t *tn_plugin_of(tenon_device_t device);           /* NULL: none */
+tn_plugin_t *tn_plugin_next(const tn_plugin_t *of);         /* NULL: the first; gives NULL past the last */
+tenon_status_t tn_plugin_open(tn_plugin_t *plugin);         /* enumerates, once */
 /* The ordinal, started.  NOT_FOUND: no plug-in, or it has fewer. */
 tenon_status_t tn_ordinal_get(tenon_device_t device, tn_ordinal_t **out_ordinal);
 /* The same where it is known to have been started, since there is memory of it; NULL: of no plug-in. */

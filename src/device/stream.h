@@ -19,20 +19,20 @@ enum { TN_RING = 256 };
 struct tenon_stream_t {
   tn_ordinal_t *ordinal;
   void *native;
-  uint64_t ticket;      /* that was given out last; atomic */
-  uint64_t ended;       /* tickets whose work is enqueued: as many as given out, if no thread is at it; atomic */
-  uint64_t done;        /* all work up to here is; atomic */
-  uint64_t alone;       /* the last ticket before there were several streams: who read what is not known so far */
-  int32_t failed;       /* atomic: its status, once it is known to have failed */
-  int32_t references;   /* handles; 0 and not an ordinal's first: idle */
+  uint64_t ticket;    /* that was given out last; atomic */
+  uint64_t ended;     /* tickets whose work is enqueued: as many as given out, if no thread is at it; atomic */
+  uint64_t done;      /* all work up to here is; atomic */
+  uint64_t alone;     /* the last ticket before there were several streams: who read what is not known so far */
+  int32_t failed;     /* atomic: its status, once it is known to have failed */
+  int32_t references; /* handles; 0 and not an ordinal's first: idle */
   bool is_imported;
-  char *failure;        /* text */
-  void *event;          /* for who waits, and what who waits for it comes after */
+  char *failure; /* text */
+  void *event;   /* for who waits, and what who waits for it comes after */
   tn_clock_t known, at_event;
   struct tenon_stream_t *next;
   struct tn_entry_t { /* who enqueued: entry ticket % TN_RING */
-    uint64_t ticket;    /* atomic, as the name */
-    const char *name;   /* of an operator or a constant text; cleared when a library goes */
+    uint64_t ticket;  /* atomic, as the name */
+    const char *name; /* of an operator or a constant text; cleared when a library goes */
   } ring[TN_RING];
 };
 

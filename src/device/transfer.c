@@ -15,8 +15,13 @@ static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const 
   tn_copy_counts(o, direction, bytes);
   TN_TRY(tn_stream_check(stream));
   uint64_t ticket = tn_stream_ticket(stream, name);
-  tenon_copy_t copy = {.size = sizeof copy, .direction = direction, .ticket = ticket, .bytes = bytes, .from = from->at,
-                       .to = to->at, .peer = direction == TENON_COPY_PEER ? &from->ordinal->context : NULL};
+  tenon_copy_t copy = {.size = sizeof copy,
+                       .direction = direction,
+                       .ticket = ticket,
+                       .bytes = bytes,
+                       .from = from->at,
+                       .to = to->at,
+                       .peer = direction == TENON_COPY_PEER ? &from->ordinal->context : NULL};
   tenon_status_t status = from->memory ? tn_memory_use(from->memory, stream, ticket, false) : TENON_OK;
   if (status == TENON_OK && to->memory) status = tn_memory_use(to->memory, stream, ticket, true);
   if (status != TENON_OK) return tn_stream_ended(stream), status;

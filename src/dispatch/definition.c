@@ -233,11 +233,12 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   tenon_op_t *op = target(b);
   if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
   uint32_t tag = item->tag & ~TENON_MUST;
-  const char *kind = tag == TENON_TAG_KERNEL ? "KERNEL"
-                     : tag == TENON_TAG_STUB ? "STUB"
-                     : tag == TENON_TAG_LOOP ? "LOOP"
-                     : tag == TENON_TAG_ROW  ? "ROW"
-                                             : "COMPOSITE";
+  const char *kind = tag == TENON_TAG_KERNEL   ? "KERNEL"
+                     : tag == TENON_TAG_STUB   ? "STUB"
+                     : tag == TENON_TAG_LOOP   ? "LOOP"
+                     : tag == TENON_TAG_ROW    ? "ROW"
+                     : tag == TENON_TAG_SOURCE ? "SOURCE"
+                                               : "COMPOSITE";
   tn_arena_t *arena = &b->library->arena;
   tn_kernel_t *kernel = room(b, arena, sizeof *kernel);
   if (!kernel) return;
@@ -262,6 +263,19 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
     if (good) good = fits_place(b, op, kernel, item->text);
     if (kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE) make_composite(kernel);
     snprintf(text, sizeof text, "%s", item->text ? (const char *)item->text : "");
+    break;
+  case TENON_TAG_SOURCE: /* its words begin with a device, which is not stated here */
+    kernel->kind = TN_KERNEL_SOURCE, kernel->run = (tenon_run_fn)item->function;
+    snprintf(text, sizeof text, "source %s", item->text ? (const char *)item->text : "");
+    good = check(b, tn_kernel_parse(text, arena, &kernel->words));
+    if (good && kernel->words.at == TN_AT_BACKEND &&
+        !(kernel->words.flags & ~(uint32_t)(TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS)))
+      kernel->words.device = NULL;
+    else if (good)
+      tn_definition_offend(b, TENON_INVALID,
+                           "%s: SOURCE '%s': expected dtypes, an instruction set, strided, serial, scalars", op->name,
+                           item->text ? (const char *)item->text : ""),
+          good = false;
     break;
   case TENON_TAG_COMPOSITE:
     kernel->run = (tenon_run_fn)item->function, kernel->words.at = TN_AT_COMPOSITE, kernel->words.device = NULL;
@@ -396,7 +410,8 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   tenon_op_t *op = target(b);
   if (!op) return; /* items of an operator whose schema is bad */
   if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB && tag != TENON_TAG_LOOP &&
-      tag != TENON_TAG_ROW && tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
+      tag != TENON_TAG_ROW && tag != TENON_TAG_SOURCE && tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE &&
+      tag != TENON_TAG_RELEASE) {
     tn_definition_offend(b, TENON_INVALID, "extension of %s: item %u: only kernels can be added to an operator",
                          op->name, tag);
     return;
@@ -437,11 +452,11 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_STUB:
   case TENON_TAG_COMPOSITE:
   case TENON_TAG_LOOP:
-  case TENON_TAG_ROW: add_kernel(b, item); break;
-  case TENON_TAG_SOURCE:
+  case TENON_TAG_ROW:
+  case TENON_TAG_SOURCE: add_kernel(b, item); break;
   case TENON_TAG_SUBGRAPH:
     if (item->tag & TENON_MUST)
-      tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: this host has no source or subgraph kernels", op->name);
+      tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: this host has no subgraph kernels", op->name);
     break;
   default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
   }

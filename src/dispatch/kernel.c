@@ -22,6 +22,7 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
     tenon_dtype_t has = kernel->loop.words.dtypes[op->dispatch_input];
     return tn_dtype_same(has, wanted) ? 6 : tn_widens(wanted, has) ? (has.bits == 32 ? 4 : 3) : 0;
   }
+  case TN_KERNEL_SOURCE: return kernel->words.dtypes >> dtype & 1 ? 3 : 0; /* what was made for the backend goes before */
   case TN_KERNEL_COMPOSITE: return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
   default:
     if (kernel->words.dtypes == ~(uint64_t)0) return 5;
@@ -47,6 +48,7 @@ static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_
 bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend) {
   if (kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK) || !tn_cpu_has(kernel->words.isa))
     return false;
+  if (kernel->kind == TN_KERNEL_SOURCE) return backend && __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
   if (kernel->words.at == TN_AT_BACKEND) return backend && kernel->backend == backend;
   return kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE;
 }

@@ -12,7 +12,7 @@
 
 uint64_t tn_key_global = TN_KEY_ALWAYS;
 
-tn_backend_t tn_backend_cpu = {.name = "cpu", .index = 0, .bit = TN_BIT_CPU, .device = {1, 0}};
+tn_backend_t tn_backend_cpu = {.name = "cpu", .index = 0, .bit = TN_BIT_CPU, .device = {1, 0}, .compiles = 1};
 tn_backend_t tn_backend_meta = {.name = "meta", .index = 1, .bit = TN_BIT_META, .device = {0, 0}};
 
 static const char *const layers[TN_KEY_COUNT] = {[TN_BIT_STRIDED] = "strided",

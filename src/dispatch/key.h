@@ -48,6 +48,7 @@ typedef struct tn_backend_t { /* lives until the process ends; rows change under
   int32_t index, bit;                /* order of first sight: 0 is cpu, 1 meta */
   tenon_device_t device;             /* of its first ordinal */
   int32_t has_plugin;                /* its memory and streams are a device plug-in's; atomic */
+  int32_t compiles;                  /* source kernels; of the CPU: they were compiled with their library; atomic */
   const tn_slot_t *row;              /* of operators that have nothing for it: its fallback; NULL: missing */
   const tn_slot_t *gradients;        /* the same of the layer of gradients; NULL: as of other backends */
   tenon_generator_t generators[256]; /* of random numbers, by ordinal */

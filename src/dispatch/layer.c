@@ -150,13 +150,14 @@ static bool is_of_device(const tn_kernel_t *kernel) {
          kernel->backend != &tn_backend_meta && !(kernel->words.flags & TN_KERNEL_FALLBACK);
 }
 
-static bool is_of_plugin(const tn_kernel_t *kernel) {
+static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
+  if (kernel->kind == TN_KERNEL_SOURCE) return tn_call_device(call).type > 1;
   return is_of_device(kernel) && kernel->kind != TN_KERNEL_COMPOSITE &&
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
 static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
-  return is_of_plugin(kernel) ? tn_launch(kernel, call) : kernel->run(call);
+  return is_of_plugin(kernel, call) ? tn_launch(kernel, call) : kernel->run(call);
 }
 
 static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {

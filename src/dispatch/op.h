@@ -24,7 +24,7 @@ enum { TN_GATE_SEVERAL = TN_GATES - 1 };
 #define TN_STATEFUL ((uint64_t)1 << 61)
 #define TN_PLAIN ((uint64_t)1 << 60)
 
-enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW, TN_KERNEL_STUB };
+enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW, TN_KERNEL_STUB, TN_KERNEL_SOURCE };
 
 typedef struct tn_loop_t {
   tenon_loop_fn function;
@@ -38,7 +38,7 @@ typedef struct tn_kernel_t {
   void *context;
   uint8_t kind;
   tn_kernel_words_t words;
-  const tn_backend_t *backend; /* that words.device names; NULL: of all */
+  const tn_backend_t *backend; /* that words.device names; NULL: of all, of SOURCE those that compile */
   tn_loop_t loop;              /* LOOP, ROW */
   tenon_stub_fn stub;          /* STUB */
   tenon_node_fn prepare;       /* NULL: none */

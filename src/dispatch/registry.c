@@ -1,8 +1,8 @@
 /* The registry, see registry.h: from a descriptor's items to operators, all or nothing.  Called by the loader and for
  * libraries that are linked in.  Invariant: names are published only after every operator of the library is complete. */
+#include "dispatch/registry.h"
 #include "device/stream.h"
 #include "dispatch/frame.h"
-#include "dispatch/registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,27 +133,49 @@ static uint8_t take_gate(void) {
   return gate;
 }
 
-/* Takes the first `count` of its plug-ins out. */
-static void end_devices(const tn_library_t *library, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
+static bool has_source(const tenon_op_t *op) {
+  const tn_kernel_t *k = op->kernels;
+  while (k && k->kind != TN_KERNEL_SOURCE) k = k->next;
+  return k != NULL;
+}
+
+/* Source kernels serve the backends that compile now; false: without memory some do not. */
+static bool rebuild_sources(void) {
+  bool good = true;
+  size_t position = 0;
+  const char *name;
+  for (tenon_op_t *op; (op = tn_map_next(&operators, &position, &name));)
+    if (has_source(op)) good &= tn_table_build(op) == TENON_OK;
+  return good;
+}
+
+/* Takes its plug-ins out. */
+static void end_devices(tn_library_t *library) {
+  if (!library->device_count) return;
+  for (uint32_t i = 0; i < library->device_count; i++) {
+    __atomic_store_n(&library->backends[i]->compiles, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&library->backends[i]->has_plugin, 0, __ATOMIC_RELEASE);
-    tn_plugin_remove(library->devices[i]);
   }
-  tn_streams_forget_names();
+  tn_mutex_lock(&lock);
+  (void)rebuild_sources(); /* what keeps its old table fails when it is called */
+  tn_mutex_unlock(&lock);
+  for (uint32_t i = 0; i < library->device_count; i++) tn_plugin_remove(library->devices[i]);
+  library->device_count = 0;
 }
 
 static bool add_devices(tn_definition_t *d) {
   tn_library_t *library = d->library;
-  for (uint32_t i = 0; i < library->device_count; i++) {
-    tn_backend_t *backend = library->backends[i];
-    tn_backend_set_type(backend, library->devices[i]->type);
-    if (tn_plugin_add(library->devices[i], backend->name, backend->device, &tn_host) != TENON_OK) {
-      end_devices(library, i);
-      library->device_count = 0;
+  uint32_t count = library->device_count;
+  for (library->device_count = 0; library->device_count < count; library->device_count++) {
+    const tenon_device_table_t *table = library->devices[library->device_count];
+    tn_backend_t *backend = library->backends[library->device_count];
+    tn_backend_set_type(backend, table->type);
+    if (tn_plugin_add(table, backend->name, backend->device, &tn_host) != TENON_OK)
       return tn_definition_offend(d, TENON_EXISTS, "%s", tn_error()), false;
-    }
     __atomic_store_n(&backend->has_plugin, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&backend->compiles, TN_SLOT(table, compile) ? 1 : 0, __ATOMIC_RELEASE);
   }
+  if (count && !rebuild_sources()) return tn_definition_offend(d, TENON_MEMORY, "%s", tn_error()), false;
   return true;
 }
 
@@ -162,7 +184,8 @@ static void free_library(tn_library_t *library) {
   if (library->gate) gates &= ~(1u << library->gate);
   tn_mutex_unlock(&lock);
   for (uint32_t i = 0; i < library->op_count; i++) tn_op_free(library->ops[i]);
-  end_devices(library, library->device_count);
+  end_devices(library);
+  tn_streams_forget_names();
   if (library->close) library->close(library->open_state);
   if (library->destroy) library->destroy(library->context);
   tn_release_memory(library->ops);
@@ -320,9 +343,9 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   tn_mutex_unlock(&lock);
   good = good && tn_definition_open(&d); /* code of the library: not under the mutex */
   tn_mutex_lock(&lock);
-  good = good && are_free(&d) && add_devices(&d);
+  good = good && are_free(&d);
   if (!good) library->device_count = 0; /* none was added */
-  good = good && publish(&d, library);
+  good = good && add_devices(&d) && publish(&d, library);
   tn_mutex_unlock(&lock);
   tn_release_memory(d.dangling);
   if (good) {

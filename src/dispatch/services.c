@@ -12,6 +12,7 @@
 #include "core/dtype.h"
 #include "device/plugin.h"
 #include "dispatch/call.h"
+#include "dispatch/grid.h"
 #include "dispatch/iterator.h"
 #include "dispatch/mixed.h"
 #include "dispatch/place.h"
@@ -330,4 +331,5 @@ const tenon_host_t tn_host = {sizeof(tenon_host_t),
                               zone,
                               native,
                               adopt,
-                              tn_iterator_split};
+                              tn_iterator_split,
+                              tn_grid_launch};

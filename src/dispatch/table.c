@@ -245,7 +245,8 @@ typedef struct summary_t {   /* what is registered */
 static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   summary_t s = {NULL, NULL, false, false};
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-    if (k->words.at == TN_AT_BACKEND && backend && k->backend == backend && !s.direct &&
+    bool is_own = k->kind == TN_KERNEL_SOURCE || (k->words.at == TN_AT_BACKEND && backend && k->backend == backend);
+    if (is_own && !s.direct &&
         (k->words.flags & TN_KERNEL_FALLTHROUGH || tn_kernel_is_of(k, backend)))
       s.direct = k;
     if (k->words.flags & TN_KERNEL_NO_FALLBACK && backend && k->backend == backend && !s.denial) s.denial = k;
@@ -432,7 +433,8 @@ static tenon_status_t build(tenon_op_t *op) {
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
     bool named = false, has_gradient = false;
     for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-      named |= k->words.at == TN_AT_BACKEND && k->backend == backend;
+      named |= (k->words.at == TN_AT_BACKEND && k->backend == backend) ||
+               (k->kind == TN_KERNEL_SOURCE && tn_kernel_is_of(k, backend));
       has_gradient |= k->words.at == TN_AT_AUTOGRAD && k->backend == backend;
     }
     TN_TRY(autograd_slot(op, backend, &slot));

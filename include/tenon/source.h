@@ -1,0 +1,244 @@
+/* tenon/source.h: kernels in a subset of C that every device compiles from the same text.
+ *
+ * A file with such kernels is compiled twice: with its library, for the CPU, and by a device, from the same text, which the
+ * library carries.  What only the host needs stands under `#ifndef TENON_ON_DEVICE`:
+ *
+ *     #ifndef TENON_ON_DEVICE
+ *     #include <tenon/source.h>
+ *     #endif
+ *
+ *     TENON_SOURCE_4(scale, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, float, by) {
+ *       TENON_EACH(i, n) y[i] = x[i] * by;
+ *     }
+ *
+ *     #ifndef TENON_ON_DEVICE
+ *     TENON_CODE(code, {"scale", scale})
+ *     static tenon_status_t scale_run(tenon_call_t *call) {
+ *       int64_t n = tenon_count(call->inputs[0]);
+ *       float by = (float)call->attrs[0].as.f;
+ *       const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]),
+ *                                                    TENON_VALUE(n), TENON_VALUE(by)};
+ *       return tenon_each(call, &code, 0, n, arguments, 4);
+ *     }
+ *     TENON_LIBRARY(demo, "1.0.0", TENON_OP("scale(Tensor x, *, float by) -> Tensor", ..., TENON_SOURCE("f32", scale_run)))
+ *     #endif
+ *
+ * A kernel runs for each item of each group.  It must be right for every number of groups and every size of a group, 1 too:
+ * on the CPU groups have one item.  The words of the language, and what each device makes of them: docs/source.md. */
+#ifndef TENON_SOURCE_H
+#define TENON_SOURCE_H
+
+#include <tenon/device.h>
+#ifdef __cplusplus
+#include <cmath>
+#else
+#include <tgmath.h>
+#endif
+
+/* ---- the language, for the CPU ------------------------------------------------------------------------------------- */
+
+typedef struct tenon_item_id_t {  /* one item */
+  uint64_t group[3], groups[3]; /* which group, of how many */
+  uint32_t item[3], items[3];   /* which item of the group, of how many */
+  void (*barrier)(const struct tenon_item_id_t *id);
+} tenon_item_id_t;
+
+#define GLOBAL /* before every pointer into memory */
+#define LOCAL  /* before every pointer into memory of a group */
+#define get_group_id(d) (tenon_id->group[d])
+#define get_num_groups(d) (tenon_id->groups[d])
+#define get_local_id(d) ((void)(d), (uint32_t)0)
+#define get_local_size(d) ((void)(d), (uint32_t)1)
+#define get_global_id(d) (tenon_id->group[d])
+#define get_global_size(d) (tenon_id->groups[d])
+#define BARRIER() ((void)0) /* of the items of a group: all of them come here, or none */
+/* For each i of [0, n) that is this item's. */
+#define TENON_EACH(i, n)                                                                                               \
+  for (int64_t i = tenon_first(get_global_id(0), get_global_size(0), n),                                               \
+               tenon_end_##i = tenon_first(get_global_id(0) + 1, get_global_size(0), n);                               \
+       i < tenon_end_##i; i++)
+static inline int64_t tenon_first(uint64_t part, uint64_t parts, int64_t n) {
+  int64_t each = n / (int64_t)parts, more = n % (int64_t)parts, at = (int64_t)part;
+  return at * each + (at < more ? at : more);
+}
+static inline int32_t atomic_add_i32(GLOBAL int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+static inline int32_t atomic_max_i32(GLOBAL int32_t *p, int32_t v) {
+  int32_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+  return old;
+}
+static inline void atomic_add_f32(GLOBAL float *p, float v) {
+  uint32_t *bits = (uint32_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), now;
+  float sum;
+  do {
+    __builtin_memcpy(&sum, &old, 4);
+    sum += v;
+    __builtin_memcpy(&now, &sum, 4);
+  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+/* bf16 and f16 are stored only: uint16_t in memory, float in between; rounded to nearest, ties to even. */
+static inline float load_bf16(GLOBAL const uint16_t *p, int64_t i) {
+  uint32_t bits = (uint32_t)p[i] << 16;
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
+static inline void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  p[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+/* Kinds of parameters: IN and OUT and INOUT are pointers, VALUE a number of a type with a fixed width, SHARED memory of the
+ * group. */
+#define TENON_P_IN(t, n) GLOBAL const t *n
+#define TENON_P_OUT(t, n) GLOBAL t *n
+#define TENON_P_INOUT(t, n) GLOBAL t *n
+#define TENON_P_VALUE(t, n) t n
+#define TENON_P_SHARED(t, n) LOCAL t *n
+#define TENON_F_IN(t, i) (const t *)tenon_arguments[i]
+#define TENON_F_OUT(t, i) (t *)tenon_arguments[i]
+#define TENON_F_INOUT(t, i) (t *)tenon_arguments[i]
+#define TENON_F_VALUE(t, i) *(const t *)tenon_arguments[i]
+#define TENON_F_SHARED(t, i) (t *)tenon_arguments[i]
+#define TENON_BODY_(name, ...) static inline void name##_item(const tenon_item_id_t *tenon_id, __VA_ARGS__)
+#define TENON_ENTRY_C_(name, ...)                                                                                      \
+  static void name(const tenon_item_id_t *tenon_id, void *const *tenon_arguments) {                                    \
+    (void)tenon_id;                                                                                                    \
+    name##_item(tenon_id, __VA_ARGS__);                                                                                \
+  }
+/* A kernel: its name, then kind, type and name of each parameter. */
+/* clang-format off */
+#define TENON_SOURCE_1(name, k1, t1, n1) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1))
+#define TENON_SOURCE_2(name, k1, t1, n1, k2, t2, n2) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2))
+#define TENON_SOURCE_3(name, k1, t1, n1, k2, t2, n2, k3, t3, n3) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3))
+#define TENON_SOURCE_4(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4))
+#define TENON_SOURCE_5(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5))
+#define TENON_SOURCE_6(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6))
+#define TENON_SOURCE_7(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7))
+#define TENON_SOURCE_8(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8))
+#define TENON_SOURCE_9(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9))
+#define TENON_SOURCE_10(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10))
+#define TENON_SOURCE_11(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9), TENON_F_##k11(t11, 10)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11))
+#define TENON_SOURCE_12(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11, k12, t12, n12) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12)); \
+  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9), TENON_F_##k11(t11, 10), TENON_F_##k12(t12, 11)) \
+  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12))
+/* clang-format on */
+
+/* ---- the text, and launches ---------------------------------------------------------------------------------------- */
+
+typedef void (*tenon_source_fn)(const tenon_item_id_t *id, void *const *arguments);
+typedef struct tenon_code_kernel_t {
+  const char *name;
+  tenon_source_fn run; /* on the CPU, one group of one item */
+} tenon_code_kernel_t;
+
+typedef struct tenon_code_t { /* a file with kernels */
+  uint32_t size, kernel_count;
+  const char *text, *end, *file;
+  const tenon_code_kernel_t *kernels;
+  uint64_t id; /* the host's: 0 at first */
+} tenon_code_t;
+
+/* The text of this file, and its kernels: {"name", name}, ... */
+#define TENON_CODE(code, ...)                                                                                          \
+  TENON_EMBED_(code)                                                                                                   \
+  static const tenon_code_kernel_t code##_kernels[] = {__VA_ARGS__};                                                   \
+  static tenon_code_t code = {sizeof(tenon_code_t), sizeof code##_kernels / sizeof *code##_kernels,                    \
+                              tenon_text_##code, tenon_text_end_##code, __FILE__, code##_kernels, 0};
+#define TENON_EMBED_(code)                                                                                             \
+  TENON_C __attribute__((visibility("hidden"))) const char tenon_text_##code[];                                        \
+  TENON_C __attribute__((visibility("hidden"))) const char tenon_text_end_##code[];                                    \
+  __asm__(".pushsection .rodata\n"                                                                                     \
+          ".hidden tenon_text_" #code "\n.global tenon_text_" #code "\ntenon_text_" #code ":\n"                        \
+          ".incbin \"" __FILE__ "\"\n"                                                                                 \
+          ".hidden tenon_text_end_" #code "\n.global tenon_text_end_" #code "\ntenon_text_end_" #code ":\n.byte 0\n"   \
+          ".popsection\n");
+
+struct tenon_grid_t { /* one launch, of a kernel of a TENON_SOURCE function */
+  uint32_t size, kernel;      /* kernel: position in the code's list */
+  tenon_code_t *code;
+  const char *constants; /* "N=4 T=float": defined before the text is compiled for a device; NULL: none */
+  int64_t items;         /* not 0: so many elements of TENON_EACH, and the host chooses the groups */
+  uint64_t groups[3];
+  uint32_t group[3]; /* items of a group; 0: the host chooses.  On the CPU 1 */
+  uint32_t argument_count;
+  const tenon_kernel_argument_t *arguments;
+};
+
+/* A kernel for the CPU and for every device that compiles.  `words` are as in TENON_KERNEL, without a device. */
+#define TENON_SOURCE(words, f) TENON_FN_(SOURCE, words, tenon_call_t, f)
+
+static inline tenon_kernel_argument_t tenon_memory_of(const tenon_tensor_t *t, uint32_t access) {
+  tenon_kernel_argument_t a = {TENON_ARG_MEMORY, access, 0, {{0, 0}}};
+  uint64_t last = 0;
+  if (!t) return a;
+  for (int32_t i = 0; i < t->ndim; i++) last += t->shape[i] > 1 ? (uint64_t)(t->shape[i] - 1) * (uint64_t)t->strides[i] : 0;
+  a.size = tenon_count(t) ? ((last + 1) * t->dtype.bits * t->dtype.lanes + 7) / 8 : 0;
+  a.as.memory.handle = t->data, a.as.memory.offset = t->byte_offset;
+  return a;
+}
+static inline tenon_kernel_argument_t tenon_in(const tenon_tensor_t *t) { return tenon_memory_of(t, TENON_ACCESS_READ); }
+static inline tenon_kernel_argument_t tenon_out(const tenon_tensor_t *t) { return tenon_memory_of(t, TENON_ACCESS_WRITE); }
+static inline tenon_kernel_argument_t tenon_inout(const tenon_tensor_t *t) {
+  return tenon_memory_of(t, TENON_ACCESS_READ | TENON_ACCESS_WRITE);
+}
+static inline tenon_kernel_argument_t tenon_bytes(const void *data, uint64_t size) {
+  tenon_kernel_argument_t a = {TENON_ARG_BYTES, 0, size, {{0, 0}}};
+  a.as.data = data;
+  return a;
+}
+#define TENON_VALUE(variable) tenon_bytes(&(variable), sizeof(variable))
+/* Memory of the group, so many bytes for each of its items. */
+static inline tenon_kernel_argument_t tenon_shared(uint64_t bytes) {
+  tenon_kernel_argument_t a = {TENON_ARG_LOCAL, 0, bytes, {{0, 0}}};
+  return a;
+}
+/* A kernel that goes over `items` elements by TENON_EACH. */
+static inline tenon_status_t tenon_each(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t items,
+                                        const tenon_kernel_argument_t *arguments, uint32_t count) {
+  tenon_grid_t grid = {sizeof(tenon_grid_t), kernel, code, 0, items, {0, 0, 0}, {0, 0, 0}, count, arguments};
+  return items ? call->host->launch(call, &grid) : TENON_OK;
+}
+/* A kernel with `groups` groups, of a size that the host chooses. */
+static inline tenon_status_t tenon_groups(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t groups,
+                                          const tenon_kernel_argument_t *arguments, uint32_t count) {
+  tenon_grid_t grid = {sizeof(tenon_grid_t), kernel, code, 0, 0, {(uint64_t)groups, 1, 1}, {0, 1, 1}, count, arguments};
+  return groups ? call->host->launch(call, &grid) : TENON_OK;
+}
+
+#endif

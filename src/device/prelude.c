@@ -1,0 +1,188 @@
+/* What stands before the text of a source kernel when a device compiles it: the words of source.h in the device's language. */
+#include "device/program.h"
+
+static const char opencl[] =
+    "typedef char int8_t; typedef uchar uint8_t; typedef short int16_t; typedef ushort uint16_t;\n"
+    "typedef int int32_t; typedef uint uint32_t; typedef long int64_t; typedef ulong uint64_t;\n"
+    "#define GLOBAL __global\n"
+    "#define LOCAL __local\n"
+    "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
+    "#define TENON_EACH(i, n) for (long i = (long)get_global_id(0); i < (long)(n); i += (long)get_global_size(0))\n"
+    "static int atomic_add_i32(__global int *p, int v) { return atomic_add((volatile __global int *)p, v); }\n"
+    "static int atomic_max_i32(__global int *p, int v) { return atomic_max((volatile __global int *)p, v); }\n"
+    "static void atomic_add_f32(__global float *p, float v) {\n"
+    "  volatile __global uint *bits = (volatile __global uint *)p;\n"
+    "  uint old = *bits, seen;\n"
+    "  while ((seen = atomic_cmpxchg(bits, old, as_uint(as_float(old) + v))) != old) old = seen;\n"
+    "}\n"
+    "static float load_bf16(__global const ushort *p, long i) { return as_float((uint)p[i] << 16); }\n"
+    "static void store_bf16(__global ushort *p, long i, float x) {\n"
+    "  uint bits = as_uint(x);\n"
+    "  p[i] = (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + (bits >> 16 & 1)) >> "
+    "16);\n"
+    "}\n"
+    "#define TENON_P_IN(t, n) __global const t *n\n"
+    "#define TENON_P_OUT(t, n) __global t *n\n"
+    "#define TENON_P_INOUT(t, n) __global t *n\n"
+    "#define TENON_P_VALUE(t, n) t n\n"
+    "#define TENON_P_SHARED(t, n) __local t *n\n"
+    "#define TENON_K_IN(t, n) __global const char *n##_base, long n##_at\n"
+    "#define TENON_K_OUT(t, n) __global char *n##_base, long n##_at\n"
+    "#define TENON_K_INOUT(t, n) __global char *n##_base, long n##_at\n"
+    "#define TENON_K_VALUE(t, n) t n\n"
+    "#define TENON_K_SHARED(t, n) __local t *n\n"
+    "#define TENON_A_IN(t, n) (__global const t *)(n##_base + n##_at)\n"
+    "#define TENON_A_OUT(t, n) (__global t *)(n##_base + n##_at)\n"
+    "#define TENON_A_INOUT(t, n) (__global t *)(n##_base + n##_at)\n"
+    "#define TENON_A_VALUE(t, n) n\n"
+    "#define TENON_A_SHARED(t, n) n\n";
+
+static const char cuda[] =
+    "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; typedef unsigned short "
+    "uint16_t;\n"
+    "typedef int int32_t; typedef unsigned int uint32_t; typedef long long int64_t; typedef unsigned long long "
+    "uint64_t;\n"
+    "#define GLOBAL\n"
+    "#define LOCAL\n"
+    "extern __shared__ __align__(16) char tenon_shared[];\n"
+    "static __device__ inline unsigned tenon_of(uint3 v, int d) { return d == 0 ? v.x : d == 1 ? v.y : v.z; }\n"
+    "static __device__ inline unsigned tenon_of(dim3 v, int d) { return d == 0 ? v.x : d == 1 ? v.y : v.z; }\n"
+    "#define get_group_id(d) ((uint64_t)tenon_of(blockIdx, d))\n"
+    "#define get_num_groups(d) ((uint64_t)tenon_of(gridDim, d))\n"
+    "#define get_local_id(d) tenon_of(threadIdx, d)\n"
+    "#define get_local_size(d) tenon_of(blockDim, d)\n"
+    "#define get_global_id(d) (get_group_id(d) * get_local_size(d) + get_local_id(d))\n"
+    "#define get_global_size(d) (get_num_groups(d) * get_local_size(d))\n"
+    "#define BARRIER() __syncthreads()\n"
+    "#define TENON_EACH(i, n) for (int64_t i = (int64_t)get_global_id(0); i < (int64_t)(n); i += "
+    "(int64_t)get_global_size(0))\n"
+    "static __device__ inline int32_t atomic_add_i32(int32_t *p, int32_t v) { return atomicAdd(p, v); }\n"
+    "static __device__ inline int32_t atomic_max_i32(int32_t *p, int32_t v) { return atomicMax(p, v); }\n"
+    "static __device__ inline void atomic_add_f32(float *p, float v) { atomicAdd(p, v); }\n"
+    "static __device__ inline float load_bf16(const uint16_t *p, int64_t i) { return __uint_as_float((uint32_t)p[i] << "
+    "16); }\n"
+    "static __device__ inline void store_bf16(uint16_t *p, int64_t i, float x) {\n"
+    "  uint32_t bits = __float_as_uint(x);\n"
+    "  p[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + (bits >> 16 & 1)) >> "
+    "16);\n"
+    "}\n"
+    "#define TENON_P_IN(t, n) const t *n\n"
+    "#define TENON_P_OUT(t, n) t *n\n"
+    "#define TENON_P_INOUT(t, n) t *n\n"
+    "#define TENON_P_VALUE(t, n) t n\n"
+    "#define TENON_P_SHARED(t, n) t *n\n"
+    "#define TENON_K_IN(t, n) const t *n\n"
+    "#define TENON_K_OUT(t, n) t *n\n"
+    "#define TENON_K_INOUT(t, n) t *n\n"
+    "#define TENON_K_VALUE(t, n) t n\n"
+    "#define TENON_K_SHARED(t, n) unsigned n##_at\n"
+    "#define TENON_A_IN(t, n) n\n"
+    "#define TENON_A_OUT(t, n) n\n"
+    "#define TENON_A_INOUT(t, n) n\n"
+    "#define TENON_A_VALUE(t, n) n\n"
+    "#define TENON_A_SHARED(t, n) (t *)(tenon_shared + n##_at)\n";
+
+static const char c[] =
+    "#include <stdint.h>\n"
+    "#include <tgmath.h>\n"
+    "typedef struct tenon_item_id_t {\n"
+    "  uint64_t group[3], groups[3];\n"
+    "  uint32_t item[3], items[3];\n"
+    "  void (*barrier)(const struct tenon_item_id_t *id);\n"
+    "} tenon_item_id_t;\n"
+    "#define GLOBAL\n"
+    "#define LOCAL\n"
+    "#define get_group_id(d) (tenon_id->group[d])\n"
+    "#define get_num_groups(d) (tenon_id->groups[d])\n"
+    "#define get_local_id(d) (tenon_id->item[d])\n"
+    "#define get_local_size(d) (tenon_id->items[d])\n"
+    "#define get_global_id(d) (get_group_id(d) * get_local_size(d) + get_local_id(d))\n"
+    "#define get_global_size(d) (get_num_groups(d) * get_local_size(d))\n"
+    "#define BARRIER() tenon_id->barrier(tenon_id)\n"
+    "#define TENON_EACH(i, n) for (int64_t i = (int64_t)get_global_id(0); i < (int64_t)(n); i += "
+    "(int64_t)get_global_size(0))\n"
+    "static inline int32_t atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); "
+    "}\n"
+    "static inline int32_t atomic_max_i32(int32_t *p, int32_t v) {\n"
+    "  int32_t old = __atomic_load_n(p, __ATOMIC_RELAXED);\n"
+    "  while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;\n"
+    "  return old;\n"
+    "}\n"
+    "static inline void atomic_add_f32(float *p, float v) {\n"
+    "  uint32_t *bits = (uint32_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), now;\n"
+    "  float sum;\n"
+    "  do {\n"
+    "    __builtin_memcpy(&sum, &old, 4);\n"
+    "    sum += v;\n"
+    "    __builtin_memcpy(&now, &sum, 4);\n"
+    "  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));\n"
+    "}\n"
+    "static inline float load_bf16(const uint16_t *p, int64_t i) {\n"
+    "  uint32_t bits = (uint32_t)p[i] << 16;\n"
+    "  float x;\n"
+    "  __builtin_memcpy(&x, &bits, 4);\n"
+    "  return x;\n"
+    "}\n"
+    "static inline void store_bf16(uint16_t *p, int64_t i, float x) {\n"
+    "  uint32_t bits;\n"
+    "  __builtin_memcpy(&bits, &x, 4);\n"
+    "  p[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + (bits >> 16 & 1)) >> "
+    "16);\n"
+    "}\n"
+    "#define TENON_P_IN(t, n) const t *n\n"
+    "#define TENON_P_OUT(t, n) t *n\n"
+    "#define TENON_P_INOUT(t, n) t *n\n"
+    "#define TENON_P_VALUE(t, n) t n\n"
+    "#define TENON_P_SHARED(t, n) t *n\n"
+    "#define TENON_F_IN(t, i) (const t *)tenon_arguments[i]\n"
+    "#define TENON_F_OUT(t, i) (t *)tenon_arguments[i]\n"
+    "#define TENON_F_INOUT(t, i) (t *)tenon_arguments[i]\n"
+    "#define TENON_F_VALUE(t, i) *(const t *)tenon_arguments[i]\n"
+    "#define TENON_F_SHARED(t, i) (t *)tenon_arguments[i]\n";
+
+typedef struct dialect_t {
+  const char *words;
+  const char *item, *hidden, *entry,
+      *call; /* of a kernel: its body's first words and parameter, its entry, what that passes on */
+} dialect_t;
+static const dialect_t dialects[] = {
+    [TENON_SOURCE_OPENCL] = {opencl, "static void", "", "__kernel void", ""},
+    [TENON_SOURCE_CUDA] = {cuda, "static __device__ void", "", "extern \"C\" __global__ void", ""},
+    [TENON_SOURCE_C] = {c, "static inline void", "const tenon_item_id_t *tenon_id, ", "void", "tenon_id, "}};
+
+/* "TENON_P_##k1(t1, n1), ..." */
+static void add_list(tn_text_t *text, const char *format, int count) {
+  for (int i = 1; i <= count; i++) {
+    if (i > 1) tn_text_add(text, ", ");
+    for (const char *at = format; *at; at++)
+      if (*at == '%') tn_text_add(text, "%d", i);
+      else if (*at == '@') tn_text_add(text, "%d", i - 1);
+      else tn_text_bytes(text, at, 1);
+  }
+}
+
+static void add_body(tn_text_t *text, const dialect_t *d, int count) {
+  tn_text_add(text, "%s name##_item(%s", d->item, d->hidden);
+  add_list(text, "TENON_P_##k%(t%, n%)", count);
+  tn_text_add(text, ")");
+}
+
+void tn_prelude(uint32_t language, tn_text_t *text) {
+  const dialect_t *d = &dialects[language];
+  bool is_c = language == TENON_SOURCE_C;
+  tn_text_add(text, "#define TENON_ON_DEVICE 1\n%s", d->words);
+  for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) {
+    tn_text_add(text, "#define TENON_SOURCE_%d(name, ", n);
+    add_list(text, "k%, t%, n%", n);
+    tn_text_add(text, ") ");
+    add_body(text, d, n);
+    tn_text_add(text, "; %s name(", d->entry);
+    if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
+    else add_list(text, "TENON_K_##k%(t%, n%)", n);
+    tn_text_add(text, ") { name##_item(%s", d->call);
+    add_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", n);
+    tn_text_add(text, "); } ");
+    add_body(text, d, n);
+    tn_text_add(text, "\n");
+  }
+}

@@ -1,0 +1,180 @@
+/* Where programs are looked for: in the ordinal's list, in the cache of files, in the end with the compiler. */
+#include "device/program.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cache.h"
+#include "base/memory.h"
+#include "base/status.h"
+
+typedef struct tn_program_t {
+  struct tn_program_t *next;
+  uint64_t id;
+  const char *constants;
+  void *native;
+  uint32_t kernel_count;
+  void *kernels[]; /* of the plug-in; atomic; NULL: not looked for yet.  Then the constants */
+} tn_program_t;
+
+tn_program_counts_t tn_program_counts;
+static tn_mutex_t compiling = TN_MUTEX_INIT;
+
+void tn_programs_in_child(void) { compiling = (tn_mutex_t)TN_MUTEX_INIT; }
+
+/* The text's own number: what it says, not where it lies, so that a library that comes again finds its programs. */
+static uint64_t id_of(tenon_code_t *code) {
+  uint64_t id = __atomic_load_n(&code->id, __ATOMIC_RELAXED);
+  if (id) return id;
+  id = tn_cache_hash(code->text, (size_t)(code->end - code->text), 2);
+  id = tn_cache_hash(code->file, strlen(code->file), id) | 1;
+  __atomic_store_n(&code->id, id, __ATOMIC_RELAXED);
+  return id;
+}
+
+static tn_program_t *find(const tn_ordinal_t *o, uint64_t id, const char *constants) {
+  tn_program_t *p = __atomic_load_n(&o->programs, __ATOMIC_ACQUIRE);
+  while (p && (p->id != id || (p->constants != constants && strcmp(p->constants, constants) != 0))) p = p->next;
+  return p;
+}
+
+/* ---- compiling ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t language_of(const tn_ordinal_t *o) {
+  for (uint32_t i = TENON_SOURCE_OPENCL; i <= TENON_SOURCE_C; i++)
+    if (o->properties.languages >> i & 1) return i;
+  return 0;
+}
+
+/* "N=4 T=float" as lines of definitions. */
+static void add_constants(tn_text_t *text, const char *constants) {
+  for (const char *at = constants; *at;) {
+    size_t size = strcspn(at, " "), name = strcspn(at, "= ");
+    if (size)
+      tn_text_add(text, "#define %.*s %.*s\n", (int)name, at, (int)(name < size ? size - name - 1 : 0), at + name + 1);
+    at += size + strspn(at + size, " ");
+  }
+}
+
+static void add_text(tn_text_t *text, uint32_t language, const tenon_code_t *code, const char *constants) {
+  tn_prelude(language, text);
+  add_constants(text, constants);
+  tn_text_add(text, "#line 1 ");
+  tn_text_json(text, code->file);
+  tn_text_add(text, "\n");
+  tn_text_bytes(text, code->text, (size_t)(code->end - code->text));
+}
+
+/* All that compiled code depends on. */
+static void add_key(tn_text_t *key, const tn_ordinal_t *o, uint32_t language, const tn_text_t *text) {
+  tn_text_add(key, "%s\n%u\n%s\n%s\n%s\n", o->plugin->name, language, o->properties.name, o->properties.driver,
+              o->properties.target);
+  tn_text_bytes(key, text->data, text->size);
+}
+
+typedef struct sink_t {
+  tenon_sink_t sink;
+  void *data;
+  size_t size;
+} sink_t;
+
+static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
+  sink_t *s = (sink_t *)sink;
+  tn_release_memory(s->data);
+  s->data = tn_allocate(s->size = (size_t)bytes);
+  if (!s->data) (void)tn_no_memory("compiled code", s->size);
+  return s->data;
+}
+
+static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_code_t *code, const tn_text_t *text,
+                              const tn_text_t *key, const char *name, void **out_native) {
+  tenon_source_t source = {.size = sizeof source,
+                           .language = language,
+                           .text = text->data,
+                           .text_size = text->size,
+                           .file = code->file,
+                           .options = ""};
+  sink_t sink = {.sink = {sizeof sink.sink, 0, reserve}};
+  tenon_status_t status = o->table->compile(&o->context, &source, &sink.sink);
+  if (status == TENON_OK && !sink.data)
+    status = tn_fail(TENON_INTERNAL, "its plug-in compiled %s to nothing", code->file);
+  if (status == TENON_OK) status = o->table->program_load(&o->context, sink.data, sink.size, out_native);
+  if (status == TENON_OK) {
+    __atomic_add_fetch(&tn_program_counts.compiled, 1, __ATOMIC_RELAXED);
+    tn_cache_write(name, key->data, key->size, sink.data, sink.size);
+  }
+  tn_release_memory(sink.data);
+  return status;
+}
+
+static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, const char *constants, void **out_native) {
+  uint32_t language = TN_SLOT(o->table, compile) ? language_of(o) : 0;
+  char name[64];
+  void *data;
+  size_t size;
+  tn_text_t text = {0}, key = {0};
+  if (!language)
+    return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name, (int)o->context.ordinal);
+  add_text(&text, language, code, constants);
+  if (!text.failed) add_key(&key, o, language, &text);
+  tenon_status_t status = text.failed || key.failed ? tn_no_memory("the text of a kernel", text.size) : TENON_OK;
+  bool is_read = false;
+  if (status == TENON_OK) {
+    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".program", tn_cache_hash(key.data, key.size, 3),
+             tn_cache_hash(key.data, key.size, 4));
+    if (tn_cache_read(name, key.data, key.size, &data, &size)) { /* a driver may still refuse it */
+      is_read = o->table->program_load(&o->context, data, size, out_native) == TENON_OK;
+      tn_release_memory(data);
+    }
+    if (is_read) __atomic_add_fetch(&tn_program_counts.read, 1, __ATOMIC_RELAXED);
+    else status = compile(o, language, code, &text, &key, name, out_native);
+  }
+  tn_text_clear(&text), tn_text_clear(&key);
+  return status;
+}
+
+static tenon_status_t make(tn_ordinal_t *o, tenon_code_t *code, uint64_t id, const char *constants,
+                           tn_program_t **out_program) {
+  size_t kernels = code->kernel_count * sizeof(void *), length = strlen(constants) + 1;
+  tn_program_t *p = tn_allocate_zero(1, sizeof *p + kernels + length);
+  if (!p) return tn_no_memory("a program", sizeof *p);
+  tenon_status_t status = load(o, code, constants, &p->native);
+  if (status != TENON_OK) return tn_release_memory(p), status;
+  p->id = id, p->kernel_count = code->kernel_count;
+  p->constants = memcpy((char *)p->kernels + kernels, constants, length);
+  p->next = o->programs;
+  __atomic_store_n(&o->programs, p, __ATOMIC_RELEASE);
+  return *out_program = p, TENON_OK;
+}
+
+/* ---- finding ------------------------------------------------------------------------------------------------------ */
+
+tenon_status_t tn_program_kernel(tn_ordinal_t *o, tenon_code_t *code, uint32_t kernel, const char *constants,
+                                 void **out_kernel) {
+  uint64_t id = id_of(code);
+  tenon_status_t status = TENON_OK;
+  if (!constants) constants = "";
+  tn_program_t *p = find(o, id, constants);
+  if (!p) {
+    tn_mutex_lock(&compiling);
+    if (!(p = find(o, id, constants))) status = make(o, code, id, constants, &p);
+    tn_mutex_unlock(&compiling);
+  }
+  if (status != TENON_OK) return status;
+  if (kernel >= p->kernel_count)
+    return tn_fail(TENON_INVALID, "kernel %u of %s: it has %u", kernel, code->file, p->kernel_count);
+  if ((*out_kernel = __atomic_load_n(&p->kernels[kernel], __ATOMIC_ACQUIRE))) return TENON_OK;
+  status = o->table->kernel_find(&o->context, p->native, code->kernels[kernel].name, out_kernel);
+  if (status == TENON_OK) __atomic_store_n(&p->kernels[kernel], *out_kernel, __ATOMIC_RELEASE);
+  return status;
+}
+
+void tn_programs_release(tn_ordinal_t *o) {
+  for (tn_program_t *p = o->programs, *next; p; p = next) {
+    next = p->next;
+    o->table->program_unload(&o->context, p->native);
+    tn_release_memory(p);
+  }
+  o->programs = NULL;
+}

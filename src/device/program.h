@@ -1,0 +1,25 @@
+/* Source kernels compiled for ordinals: once for each text, set of constants and device, from the cache of files where it has
+ * them.  Called by launches.  Invariant: a program that was given out stays until its ordinal stops. */
+#ifndef TN_DEVICE_PROGRAM_H
+#define TN_DEVICE_PROGRAM_H
+
+#include <tenon/source.h>
+
+#include "device/plugin.h"
+
+enum { TN_SOURCE_PARAMETERS = 12 };
+
+/* The words of source.h in a language. */
+void tn_prelude(uint32_t language, tn_text_t *text);
+/* The plug-in's kernel.  Errors: no compiler, the compiler's messages, a kernel that the text lacks. */
+tenon_status_t tn_program_kernel(tn_ordinal_t *ordinal, tenon_code_t *code, uint32_t kernel, const char *constants,
+                                 void **out_kernel);
+void tn_programs_release(tn_ordinal_t *ordinal);
+void tn_programs_in_child(void);
+/* Compiled, and taken from files: of the process, for tests and benchmarks. */
+typedef struct tn_program_counts_t {
+  uint64_t compiled, read;
+} tn_program_counts_t;
+extern tn_program_counts_t tn_program_counts;
+
+#endif
