@@ -1,0 +1,176 @@
+/* The happens-before checker.  When work is enqueued, its stream's clock says which work of all streams is done before it:
+ * by the order in streams, by events, and by what the host waited for.  Two accesses to the same bytes, one of them a write,
+ * of which neither knows the other are a race, however fast the streams happen to be; work that is ordered is never called one.
+ * Invariant: an access is listed until every later one is ordered after it, or would be a race with one that is listed. */
+#include "plugin.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void keep(sim_findings_t *findings, const sim_piece_t *first, const sim_piece_t *second, const char *text) {
+  uint64_t n = findings->count++;
+  if (n >= SIM_FINDINGS) return;
+  findings->items[n] = (sim_finding_t){0};
+  if (first) findings->items[n].first = *first;
+  if (second) findings->items[n].second = *second;
+  snprintf(findings->items[n].text, SIM_TEXT, "%s", text);
+}
+
+void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *format, ...) {
+  char text[SIM_TEXT];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  keep(&sim.races, first, second, text);
+  if (sim.settings.check != SIM_CHECK_ABORT) return;
+  fprintf(stderr, "%s\n", text);
+  abort();
+}
+
+static void stream_text(char out[64], const sim_piece_t *piece) {
+  if (piece->stream < 0) snprintf(out, 64, "the host");
+  else snprintf(out, 64, "stream %d of ordinal %d", piece->stream, piece->ordinal);
+}
+
+static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_place_t *place, char text[SIM_TEXT]) {
+  char one[64], two[64], where[64];
+  uint64_t begin = a->begin > place->begin ? a->begin : place->begin, end = place->begin + place->bytes;
+  if (end > a->end) end = a->end;
+  stream_text(one, &a->piece), stream_text(two, piece);
+  if (place->memory) snprintf(where, sizeof where, "of memory %p", (void *)place->memory->key);
+  else snprintf(where, sizeof where, "of host memory");
+  snprintf(text, SIM_TEXT,
+           "sim: race: %s (ticket %" PRIu64 ", %s) %s bytes %" PRIu64 " to %" PRIu64 " %s, which %s (ticket %" PRIu64
+           ", %s) may still be %s: %s must wait for ticket %" PRIu64 " of %s",
+           piece->kind, piece->ticket, two, place->is_write ? "writes" : "reads", begin, end - 1, where, a->piece.kind,
+           a->piece.ticket, one, a->is_write ? "writing" : "reading", two, a->piece.ticket, one);
+  sim_find(&a->piece, piece, "%s", text);
+}
+
+static sim_accesses_t *accesses_of(const sim_place_t *place) {
+  return place->memory ? &place->memory->accesses : &sim.host_accesses;
+}
+
+static bool overlap(const sim_access_t *a, const sim_place_t *place) {
+  return a->begin < place->begin + place->bytes && place->begin < a->end;
+}
+
+/* Says races of one place with what is listed, and takes out what the host knows to be done. */
+static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const sim_place_t *place,
+                     char text[SIM_TEXT]) {
+  sim_accesses_t *accesses = accesses_of(place);
+  uint64_t last = UINT64_MAX; /* parts of one access are one race */
+  uint32_t last_slot = 0;
+  bool found = false;
+  for (uint32_t i = 0; i < accesses->count;) {
+    const sim_access_t *a = &accesses->items[i];
+    if (sim_clock_at(&sim.host, a->slot) >= a->tick) {
+      accesses->items[i] = accesses->items[--accesses->count];
+      continue;
+    }
+    i++;
+    if (!overlap(a, place) || !(a->is_write || place->is_write) || sim_clock_at(clock, a->slot) >= a->tick) continue;
+    if (a->tick == last && a->slot == last_slot) continue;
+    last = a->tick, last_slot = a->slot, found = true;
+    race(a, piece, place, text);
+  }
+  return found;
+}
+
+/* What is listed of bytes that an ordered write follows, or a later read of the same stream, need not be listed. */
+static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim_place_t *place) {
+  sim_accesses_t *accesses = accesses_of(place);
+  uint64_t begin = place->begin, end = place->begin + place->bytes;
+  for (uint32_t i = 0; i < accesses->count;) {
+    sim_access_t *a = &accesses->items[i];
+    bool own = a->slot == stream->slot && a->tick == stream->tick;
+    bool follows =
+        place->is_write ? sim_clock_at(&stream->clock, a->slot) >= a->tick : !a->is_write && a->slot == stream->slot;
+    if (own || !follows || !overlap(a, place)) {
+      i++;
+    } else if (a->begin >= begin && a->end <= end) {
+      *a = accesses->items[--accesses->count];
+    } else {
+      if (a->begin >= begin) a->begin = end;
+      else if (a->end <= end) a->end = begin;
+      i++; /* one in the middle of another leaves that as it is */
+    }
+  }
+  accesses->items[accesses->count++] = (sim_access_t){begin, end, stream->tick, stream->slot, place->is_write, *piece};
+}
+
+bool sim_check_reserve(sim_work_t *work) {
+  for (uint32_t i = 0; i < work->place_count; i++) {
+    sim_accesses_t *accesses = accesses_of(&work->places[i]);
+    if (accesses->count + work->place_count <= accesses->room) continue;
+    uint32_t room = accesses->room * 2 + work->place_count + 8;
+    sim_access_t *items = realloc(accesses->items, room * sizeof *items);
+    if (!items) return false;
+    accesses->items = items, accesses->room = room;
+  }
+  return true;
+}
+
+void sim_check(const sim_stream_t *stream, sim_work_t *work) {
+  bool found = false;
+  for (uint32_t i = 0; i < work->place_count; i++)
+    if (work->places[i].bytes) found |= races_of(&stream->clock, &work->piece, &work->places[i], work->failure_text);
+  if (found && sim.settings.check == SIM_CHECK_FAIL) {
+    work->failure = TENON_PRECONDITION; /* it is left undone, and so no access */
+    return;
+  }
+  for (uint32_t i = 0; i < work->place_count; i++)
+    if (work->places[i].bytes) list(stream, &work->piece, &work->places[i]);
+}
+
+static bool within(const sim_clock_t *a, const sim_clock_t *b) {
+  for (uint32_t i = 0; i < a->count; i++)
+    if (a->ticks[i] > sim_clock_at(b, i)) return false;
+  return true;
+}
+
+/* Before the stream's clock takes in the mark's. */
+void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
+  sim_piece_t waits = {stream->last.ticket, stream->object.ordinal, stream->number, "wait"};
+  char text[SIM_TEXT], one[64], two[64];
+  stream_text(one, &mark->last), stream_text(two, &waits);
+  bool implied = within(&mark->clock, &stream->clock);
+  if (implied) {
+    snprintf(text, sizeof text, "sim: %s waits for ticket %" PRIu64 " of %s, after which its work was done anyway", two,
+             mark->last.ticket, one);
+    keep(&sim.waits, &mark->last, &waits, text);
+    return;
+  }
+  for (uint32_t i = 0; i < stream->fresh_count;) {
+    sim_mark_t *before = stream->fresh[i];
+    if (!within(&before->clock, &mark->clock)) {
+      i++;
+      continue;
+    }
+    char former[64];
+    stream_text(former, &before->last);
+    snprintf(text, sizeof text,
+             "sim: %s waits for ticket %" PRIu64 " of %s, and then for ticket %" PRIu64 " of %s, which implies it", two,
+             before->last.ticket, former, mark->last.ticket, one);
+    keep(&sim.waits, &before->last, &waits, text);
+    sim_mark_release(before);
+    stream->fresh[i] = stream->fresh[--stream->fresh_count];
+  }
+  if (stream->fresh_count < sizeof stream->fresh / sizeof *stream->fresh) {
+    mark->references++;
+    stream->fresh[stream->fresh_count++] = mark;
+  }
+}
+
+tenon_status_t sim_host_access(tenon_on_t on, const void *data, uint64_t bytes, uint32_t is_write) {
+  sim_piece_t piece = {0, on->ordinal, -1, "host"};
+  sim_place_t place = {NULL, (uintptr_t)data, bytes, is_write};
+  char text[SIM_TEXT];
+  TENON_TRY(sim_enter(on));
+  bool found = races_of(&sim.host, &piece, &place, text);
+  return sim_leave(found ? tenon_fail(on, TENON_PRECONDITION, "%s", text) : TENON_OK);
+}

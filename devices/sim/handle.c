@@ -1,0 +1,84 @@
+/* Handles of streams, events, programs, kernels and recordings: a number made of a place in one table, how often that place
+ * was used before, and the kind.  Who comes with a handle that is no more, or of another kind or ordinal, is told so. */
+#include "plugin.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static struct {
+  struct {
+    sim_object_t *object; /* NULL: free */
+    uint32_t generation, next;
+  } * places;
+  uint32_t count, room, first_free; /* place + 1 */
+} table;
+
+static const char *const kinds[] = {"handle", "stream", "event", "program", "kernel", "recording"};
+
+static void *handle_of(uint32_t place, uint32_t kind) {
+  return (void *)((uintptr_t)table.places[place].generation << 32 | (uintptr_t)(place + 1) << 3 | kind);
+}
+
+tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *object) {
+  uint32_t place = table.first_free - 1;
+  if (table.first_free) {
+    table.first_free = table.places[place].next;
+  } else {
+    if (table.count == table.room) {
+      uint32_t room = table.room ? table.room * 2 : 64;
+      void *places = room < 1u << 28 ? realloc(table.places, room * sizeof *table.places) : NULL;
+      if (!places) return tenon_fail(on, TENON_MEMORY, "sim: no memory for a %s", kinds[kind]);
+      table.places = places, table.room = room;
+    }
+    place = table.count++;
+    table.places[place].generation = 0;
+  }
+  table.places[place].object = object;
+  *object = (sim_object_t){kind, on->ordinal, handle_of(place, kind)};
+  return TENON_OK;
+}
+
+tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object) {
+  uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1, is = (uint32_t)(uintptr_t)handle & 7;
+  if (is != kind || place >= table.count)
+    return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind],
+                      is && is <= SIM_RECORDING ? ", perhaps a " : "", is && is <= SIM_RECORDING ? kinds[is] : "");
+  sim_object_t *object = table.places[place].object;
+  if (!object || object->handle != handle)
+    return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind], handle);
+  if (object->ordinal != on->ordinal)
+    return tenon_fail(on, TENON_INVALID, "sim: %s %p is of ordinal %d and was used with ordinal %d", kinds[kind],
+                      handle, object->ordinal, on->ordinal);
+  *(void **)out_object = object;
+  return TENON_OK;
+}
+
+static void *end(uint32_t place) {
+  sim_object_t *object = table.places[place].object;
+  table.places[place].object = NULL;
+  if (!sim.settings.reuse) table.places[place].generation++;
+  table.places[place].next = table.first_free, table.first_free = place + 1;
+  return object;
+}
+
+void *sim_handle_end(tenon_on_t on, uint32_t kind, void *handle) {
+  sim_object_t *object;
+  if (sim_handle_find(on, kind, handle, &object)) return NULL; /* a second destroy is said, and changes nothing */
+  return end(((uint32_t)(uintptr_t)handle >> 3) - 1);
+}
+
+void sim_handle_drop(sim_object_t *object) { end(((uint32_t)(uintptr_t)object->handle >> 3) - 1); }
+
+void *sim_handle_any(int32_t ordinal, uint32_t kind) {
+  for (uint32_t i = 0; i < table.count; i++) {
+    const sim_object_t *object = table.places[i].object;
+    if (object && object->ordinal == ordinal && object->kind == kind) return end(i);
+  }
+  return NULL;
+}
+
+void sim_handle_forget_all(void) {
+  free(table.places);
+  table.places = NULL;
+  table.count = table.room = table.first_free = 0;
+}

@@ -1,0 +1,328 @@
+/* What the files of sim share.  There is one plug-in in the process, `sim`; its lock guards everything in it but what a
+ * piece of work reads and writes.  Functions here are called with the lock held unless they say otherwise. */
+#ifndef TENON_SIM_PLUGIN_H
+#define TENON_SIM_PLUGIN_H
+
+#include "sim.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { SIM_ORDINALS = 2, SIM_FINDINGS = 64, SIM_RANGES = 64, SIM_GROUP_MOST = 1024, SIM_LOCAL_MOST = 1 << 16 };
+
+/* ---- clock.c: how far each stream's work is known to be done, by the number of the stream's slot ------------------------ */
+
+typedef struct sim_clock_t {
+  uint64_t *ticks;
+  uint32_t count, room; /* ticks past count are 0 */
+} sim_clock_t;
+
+bool sim_clock_reserve(sim_clock_t *clock, uint32_t count);           /* false: no memory */
+void sim_clock_join(sim_clock_t *clock, const sim_clock_t *other);    /* room for other->count must be there */
+void sim_clock_set(sim_clock_t *clock, uint32_t slot, uint64_t tick); /* the same */
+uint64_t sim_clock_at(const sim_clock_t *clock, uint32_t slot);
+void sim_clock_free(sim_clock_t *clock);
+
+/* ---- settings.c --------------------------------------------------------------------------------------------------------- */
+
+#define SIM_CALLS(X)                                                                                                   \
+  X(ALLOCATE, allocate, TENON_MEMORY)                                                                                  \
+  X(HOST_ALLOCATE, host_allocate, TENON_MEMORY)                                                                        \
+  X(COPY, copy, TENON_UNAVAILABLE)                                                                                     \
+  X(FILL, fill, TENON_UNAVAILABLE)                                                                                     \
+  X(LAUNCH, launch, TENON_UNAVAILABLE)                                                                                 \
+  X(STREAM_CREATE, stream_create, TENON_UNAVAILABLE)                                                                   \
+  X(EVENT_CREATE, event_create, TENON_UNAVAILABLE)                                                                     \
+  X(COMPILE, compile, TENON_UNAVAILABLE)
+enum {
+#define X(NAME, name, code) SIM_CALL_##NAME,
+  SIM_CALLS(X)
+#undef X
+      SIM_CALL_COUNT
+};
+enum { SIM_CHECK_FAIL, SIM_CHECK_COUNT, SIM_CHECK_ABORT };
+
+typedef struct sim_settings_t {
+  uint64_t handles, peers, blame, reuse; /* 0 or 1 */
+  uint64_t delay, seed;                  /* microseconds at most before each piece of work */
+  uint64_t memory;                       /* bytes of each ordinal */
+  uint64_t check;                        /* SIM_CHECK_... */
+  uint64_t fail[SIM_CALL_COUNT];         /* calls until one fails; 0: none does */
+  uint64_t fault;                        /* pieces of work until one fails */
+  uint64_t lose[SIM_ORDINALS];           /* pieces of work of that ordinal until it is lost */
+} sim_settings_t;
+
+extern const sim_settings_t sim_settings_usual;
+/* Reads text over what is in *settings; TENON_INVALID: *settings is as it was. */
+tenon_status_t sim_settings_read(const void *context, const char *text, sim_settings_t *settings);
+tenon_status_t sim_inject(tenon_on_t on, int call); /* fails if it is this call's turn */
+
+/* ---- memory.c ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct sim_access_t { /* to bytes [begin, end) by work `tick` of the stream in `slot` */
+  uint64_t begin, end, tick;
+  uint32_t slot, is_write;
+  sim_piece_t piece;
+} sim_access_t;
+
+typedef struct sim_accesses_t {
+  sim_access_t *items;
+  uint32_t count, room;
+} sim_accesses_t;
+
+typedef struct sim_memory_t {
+  uintptr_t key;         /* the handle: an address that nobody can touch, or a number */
+  char *reserved, *work; /* the mapping, and where in it workers read and write */
+  uint64_t bytes, mapped;
+  int32_t ordinal;
+  uint32_t pins, imports; /* pieces of work that use it, and who imported it */
+  bool freed, gone;       /* gone: its place is kept so that who still uses it is found out */
+  sim_accesses_t accesses;
+} sim_memory_t;
+
+/* The memory at a place; `bytes` from there must lie in it.  *out_begin: where in it. */
+tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place, uint64_t bytes,
+                               sim_memory_t **out_memory, uint64_t *out_begin);
+void sim_memory_unpin(sim_memory_t *memory);
+void sim_memory_stop(int32_t ordinal);
+void sim_memory_forget_all(void); /* after the last ordinal's stop */
+
+/* ---- check.c ------------------------------------------------------------------------------------------------------------ */
+
+struct sim_stream_t;
+struct sim_work_t;
+struct sim_mark_t;
+bool sim_check_reserve(struct sim_work_t *work); /* false: no memory */
+void sim_check(const struct sim_stream_t *stream,
+               struct sim_work_t *work); /* after reserve; says races in work->failure */
+void sim_check_wait(struct sim_stream_t *stream, struct sim_mark_t *mark);
+/* Something that is wrong whatever the timing; it is listed with the races. */
+void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *format, ...) TENON_FORMAT(3, 4);
+tenon_status_t sim_host_access(tenon_on_t on, const void *data, uint64_t bytes, uint32_t is_write);
+
+typedef struct sim_findings_t {
+  uint64_t count;
+  sim_finding_t items[SIM_FINDINGS];
+} sim_findings_t;
+
+/* ---- handle.c: numbers that stand for streams, events, ..., and are never used twice -------------------------------------- */
+
+enum { SIM_STREAM = 1, SIM_EVENT, SIM_PROGRAM, SIM_KERNEL, SIM_RECORDING };
+
+typedef struct sim_object_t { /* opens what has a handle */
+  uint32_t kind;
+  int32_t ordinal;
+  void *handle;
+} sim_object_t;
+
+tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *object);
+tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object); /* of this ordinal */
+void *sim_handle_end(tenon_on_t on, uint32_t kind,
+                     void *handle);                   /* the object, which has no handle any more; NULL: none */
+void sim_handle_drop(sim_object_t *object);           /* it has no handle any more */
+void *sim_handle_any(int32_t ordinal, uint32_t kind); /* drops any one of an ordinal; NULL: there is none */
+void sim_handle_forget_all(void);
+
+/* ---- work.c ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct sim_failure_t {
+  tenon_status_t code; /* 0: none */
+  uint64_t ticket, order;
+  char text[SIM_TEXT];
+} sim_failure_t;
+
+typedef struct sim_mark_t { /* a point of a stream; shared by who recorded it and who waits */
+  uint32_t references;
+  bool done;
+  sim_failure_t failure; /* of the stream, when it came here */
+  int64_t time;
+  sim_clock_t clock; /* what is done when the stream comes here */
+  uint32_t slot;
+  uint64_t tick;
+  sim_piece_t last; /* before it in the stream */
+  pthread_cond_t reached;
+} sim_mark_t;
+
+typedef struct sim_place_t {
+  sim_memory_t *memory; /* NULL: the host's */
+  uint64_t begin, bytes;
+  uint32_t is_write;
+} sim_place_t;
+
+typedef struct sim_work_t {
+  struct sim_work_t *next;
+  sim_piece_t piece;
+  sim_work_fn function;
+  sim_mark_t *reach, *await; /* a mark that is set here; one that is waited for here */
+  void (*callback)(void *argument, tenon_status_t status);
+  void *argument, **addresses;
+  uint64_t argument_bytes;
+  uint32_t place_count;
+  sim_place_t *places;
+  void (*release)(void *argument); /* of what the argument holds, when the work is freed; or NULL */
+  void (*retain)(void *argument);  /* when it is copied */
+  tenon_status_t failure;          /* that it will have */
+  bool loses;                      /* the ordinal is lost here */
+  char failure_text[SIM_TEXT];
+} sim_work_t;
+
+typedef struct sim_use_t { /* a range, perhaps of another ordinal, or of the host's memory */
+  sim_range_t range;
+  tenon_on_t peer;
+  bool is_host;
+} sim_use_t;
+
+tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind, sim_work_fn function,
+                               const void *argument, uint64_t bytes, uint32_t range_count, const sim_use_t *ranges,
+                               sim_work_t **out_work);
+tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *work, uint64_t ticket, sim_work_t **out_copy);
+void sim_work_free(sim_work_t *work);
+/* Creates it and puts it into the stream, or into what is recorded there.  Takes the lock. */
+tenon_status_t sim_work_enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind, sim_work_fn function,
+                                const void *argument, uint64_t bytes, uint32_t range_count, const sim_use_t *ranges,
+                                int call);
+tenon_status_t sim_work_submit(tenon_on_t on, struct sim_stream_t *stream, sim_work_t *work); /* takes the work */
+
+/* ---- stream.c ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct sim_stream_t {
+  sim_object_t object;
+  struct sim_stream_t *next;
+  int32_t number;
+  uint32_t users; /* the host, and who imported it */
+  uint32_t slot;
+  uint64_t tick;
+  sim_clock_t clock;
+  sim_piece_t last;
+  sim_mark_t *fresh[8]; /* waits since the last piece of work */
+  uint32_t fresh_count;
+  sim_work_t *first, **end; /* the first one may be running */
+  bool has_thread, closed, ended;
+  pthread_t thread;
+  pthread_cond_t came;
+  uint64_t random;
+  sim_failure_t failure;
+  struct sim_recording_t *recording;
+} sim_stream_t;
+
+tenon_status_t sim_stream_start(tenon_on_t on, sim_stream_t **out_stream); /* without a handle */
+tenon_status_t sim_stream_find(tenon_on_t on, void *handle, sim_stream_t **out_stream);
+/* Finds it, and gives its failure if it has one. */
+tenon_status_t sim_stream_enter(tenon_on_t on, void *handle, sim_stream_t **out_stream);
+void sim_stream_close(sim_stream_t *stream);
+void sim_stream_stop(int32_t ordinal); /* closes all and waits until they are done */
+tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream);
+void *sim_stream_work(void *stream); /* work.c: what its thread does */
+void sim_stream_fail(sim_stream_t *stream, const sim_failure_t *failure);
+tenon_status_t sim_failure_say(const void *on, const sim_failure_t *failure, tenon_fault_t *fault);
+/* A mark of where the stream's end is; push also enqueues it.  The caller has a reference, which wait gives up. */
+tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark);
+tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark);
+/* Waits; then the host knows what was done before.  Gives the stream's failure there. */
+void sim_mark_reach(const sim_stream_t *stream, sim_mark_t *mark); /* the stream is there */
+void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure);
+void sim_mark_release(sim_mark_t *mark);
+void sim_host_knows(const sim_clock_t *clock);
+
+/* ---- group.c: groups of items of a kernel; without the lock ------------------------------------------------------------------ */
+
+typedef void (*sim_kernel_fn)(const sim_item_t *item, void *const *arguments);
+/* local: memory of a group, which gets new contents for each. */
+tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3], const uint32_t items[3],
+                              void *const *arguments, void *local, uint64_t local_bytes, char *message);
+
+/* ---- recording.c, program.c: what stop lets go of -------------------------------------------------------------------------- */
+
+typedef struct sim_recording_t {
+  sim_object_t object;
+  sim_work_t *first, **end;
+} sim_recording_t;
+
+void sim_recording_free(sim_recording_t *recording);
+void sim_program_free(sim_object_t *program);
+void sim_event_free(sim_object_t *event);
+
+/* ---- device.c: the plug-in ------------------------------------------------------------------------------------------------- */
+
+typedef struct sim_ordinal_t {
+  bool started, lost;
+  uint64_t used; /* bytes */
+  int32_t stream_count;
+  sim_stream_t *own;
+} sim_ordinal_t;
+
+typedef struct sim_slot_t { /* of clocks */
+  bool taken;
+  uint64_t tick;
+} sim_slot_t;
+
+typedef struct sim_plugin_t {
+  pthread_mutex_t lock;
+  pthread_cond_t ended; /* a stream did */
+  sim_settings_t settings;
+  sim_ordinal_t ordinals[SIM_ORDINALS];
+  uint32_t started;
+  sim_stream_t *streams;
+  sim_clock_t host;
+  sim_slot_t *slots;
+  uint32_t slot_count, slot_room;
+  sim_memory_t **memories; /* sorted by key */
+  uint32_t memory_count, memory_room, gone_count;
+  uint64_t last_key;            /* of handles that are numbers */
+  sim_accesses_t host_accesses; /* to the host's memory, by address */
+  uint64_t failure_order, stream_order;
+  sim_findings_t races, waits;
+} sim_plugin_t;
+
+extern sim_plugin_t sim;
+static inline void sim_lock(void) { pthread_mutex_lock(&sim.lock); }
+static inline void sim_unlock(void) { pthread_mutex_unlock(&sim.lock); }
+tenon_status_t sim_usable(tenon_on_t on); /* or says why not */
+tenon_status_t
+sim_enter(tenon_on_t on); /* the same, and takes the lock before, which it keeps if the ordinal is usable */
+static inline tenon_status_t sim_leave(tenon_status_t status) {
+  sim_unlock();
+  return status;
+}
+
+/* ---- slots of the table ------------------------------------------------------------------------------------------------------ */
+
+/* clang-format off */
+tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle);
+void sim_free(tenon_on_t on, void *handle);
+tenon_status_t sim_memory_left(tenon_on_t on, uint64_t *out_bytes);
+tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle);
+void sim_memory_forget(tenon_on_t on, void *handle);
+tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy);
+tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to, uint64_t bytes, const void *pattern, uint32_t pattern_bytes);
+int32_t sim_peers(tenon_on_t on, tenon_on_t from);
+tenon_status_t sim_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data);
+void sim_host_free(tenon_on_t on, void *data);
+tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream);
+void sim_stream_destroy(tenon_on_t on, void *stream);
+tenon_status_t sim_stream_query(tenon_on_t on, void *stream, tenon_fault_t *fault);
+tenon_status_t sim_stream_synchronize(tenon_on_t on, void *stream, tenon_fault_t *fault);
+tenon_status_t sim_stream_import(tenon_on_t on, void *native, void **out_stream);
+tenon_status_t sim_synchronize(tenon_on_t on);
+tenon_status_t sim_callback(tenon_on_t on, void *stream, void (*function)(void *argument, tenon_status_t status), void *argument);
+tenon_status_t sim_event_create(tenon_on_t on, void **out_event);
+void sim_event_destroy(tenon_on_t on, void *event);
+tenon_status_t sim_event_record(tenon_on_t on, void *event, void *stream);
+tenon_status_t sim_event_query(tenon_on_t on, void *event);
+tenon_status_t sim_event_synchronize(tenon_on_t on, void *event);
+tenon_status_t sim_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *event);
+tenon_status_t sim_event_time(tenon_on_t on, void *event, int64_t *out_time);
+tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code);
+tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program);
+void sim_program_unload(tenon_on_t on, void *program);
+tenon_status_t sim_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel);
+tenon_status_t sim_launch(tenon_on_t on, void *stream, const tenon_launch_t *launch);
+tenon_status_t sim_record_begin(tenon_on_t on, void *stream);
+tenon_status_t sim_record_end(tenon_on_t on, void *stream, void **out_recording);
+tenon_status_t sim_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
+void sim_recording_end(tenon_on_t on, void *recording);
+tenon_status_t sim_forked(tenon_on_t on);
+extern const tenon_item_t sim_ops[];
+/* clang-format on */
+
+#endif

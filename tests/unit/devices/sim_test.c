@@ -1,0 +1,318 @@
+/* The device sim: memory, copies, streams, events, failures, settings.  Its checker: sim_check_test.c; programs:
+ * sim_program_test.c. */
+#include "devices/sim.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sanitizer.h"
+
+static sigjmp_buf touched;
+static void touch(int number) {
+  (void)number;
+  siglongjmp(touched, 1);
+}
+
+/* Does reading this address stop the process? */
+static bool faults(const volatile char *at) {
+  struct sigaction action = {.sa_handler = touch}, segv, bus;
+  sigaction(SIGSEGV, &action, &segv), sigaction(SIGBUS, &action, &bus);
+  bool fault = sigsetjmp(touched, 1) != 0;
+  if (!fault) (void)*at;
+  sigaction(SIGSEGV, &segv, NULL), sigaction(SIGBUS, &bus, NULL);
+  return fault;
+}
+
+typedef struct probe_t {
+  const volatile char *at;
+  _Atomic int *state; /* 0; 1: the work runs; 2: it may end */
+} probe_t;
+
+static tenon_status_t hold(void *argument, void *const *addresses, char *message) {
+  probe_t *probe = argument;
+  (void)message;
+  *(char *)addresses[0] = 7;
+  *probe->state = 1;
+  while (*probe->state != 2) usleep(100);
+  return *(char *)addresses[0] == 7 ? TENON_OK : TENON_INTERNAL;
+}
+
+TEST("memory that the device hands out can never be touched by the host, also while a kernel runs") {
+  if (!open_sim("")) return;
+  _Atomic int state = 0;
+  char *memory = allocate(0, 10000), value = 0;
+  probe_t probe = {memory, &state};
+  sim_range_t range = {host_at(memory, 0), 1, 1, 0};
+  CHECK(faults(memory) && faults(memory + 9999));
+  CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range), TENON_OK);
+  while (state != 1) usleep(100);
+  CHECK(faults(memory));
+  state = 2;
+  CHECK_STATUS(copy_out(0, NULL, 2, &value, memory, 0, 1), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  CHECK(value == 7);
+  table->free(&host.on[0], memory);
+  CHECK(faults(memory));
+  CHECK(tests->races(&host.on[0], NULL, 0) == 0);
+  host_close(&host);
+}
+
+TEST("bytes come back as they went in: in both kinds of handles, at offsets, overlapping, from a peer") {
+  for (int handles = 0; handles < 2; handles++) {
+    tenon_device_properties_t properties = {.size = sizeof properties};
+    char in[256], out[256], expected[256];
+    if (!open_sim(handles ? "handles=1" : "handles=0")) return;
+    CHECK_STATUS(table->properties(&host.on[0], &properties), TENON_OK);
+    CHECK((properties.features & TENON_DEVICE_ADDRESSES) == (handles ? 0 : TENON_DEVICE_ADDRESSES));
+    for (int i = 0; i < 256; i++) in[i] = (char)(i * 7);
+    char *a = allocate(0, 300), *b = allocate(1, 300);
+    if (handles) CHECK((uintptr_t)a < 1000 && a != b);
+    CHECK_STATUS(copy_in(0, NULL, 1, a, 40, in, 256), TENON_OK);
+    CHECK_STATUS(host_copy(&host, 0, NULL, 2, TENON_COPY_WITHIN, host_at(a, 45), host_at(a, 40), 200), TENON_OK);
+    CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+    CHECK_STATUS(host_copy(&host, 1, NULL, 3, TENON_COPY_PEER, host_at(b, 3), host_at(a, 40), 256), TENON_OK);
+    CHECK_STATUS(table->fill(&host.on[1], NULL, 4, host_at(b, 3), 8, "\1\2\3\4", 4), TENON_OK);
+    CHECK_STATUS(copy_out(1, NULL, 5, out, b, 3, 256), TENON_OK);
+    CHECK_STATUS(synchronize(1, NULL), TENON_OK);
+    memcpy(expected, in, 256), memcpy(expected + 5, in, 200), memcpy(expected, "\1\2\3\4\1\2\3\4", 8);
+    CHECK(!memcmp(out, expected, 256));
+    CHECK(tests->races(&host.on[0], NULL, 0) == 0);
+    host_close(&host);
+  }
+}
+
+TEST("what is no memory, not this ordinal's, or too short is refused with its name") {
+  static const char *const settings[] = {"", "handles=1"};
+  for (int i = 0; i < 2; i++) {
+    char bytes[64] = {0};
+    if (!open_sim(settings[i])) return;
+    char *a = allocate(0, 5000), *b = allocate(1, 5000);
+    CHECK_STATUS(copy_in(0, NULL, 1, bytes, 0, bytes, 1), TENON_INVALID);
+    CHECK_TEXT(host_text, "is no memory of sim");
+    CHECK_STATUS(copy_in(0, NULL, 1, b, 0, bytes, 1), TENON_INVALID);
+    CHECK_TEXT(host_text, "which is of ordinal 1");
+    CHECK_STATUS(copy_in(0, NULL, 1, a, 8190, bytes, 3), TENON_INVALID);
+    CHECK_TEXT(host_text, "3 bytes from offset 8190 of memory");
+    CHECK_STATUS(copy_in(0, NULL, 1, a, UINT64_MAX, bytes, 3), TENON_INVALID);
+    table->free(&host.on[0], a);
+    CHECK_STATUS(copy_in(0, NULL, 1, a, 0, bytes, 1), TENON_INVALID);
+    CHECK_TEXT(host_text, "after it was freed");
+    CHECK(tests->races(&host.on[0], NULL, 0) == 1);
+    table->free(&host.on[0], a);
+    CHECK(tests->races(&host.on[0], NULL, 0) == 2);
+    host_close(&host);
+  }
+}
+
+TEST("work that uses freed memory is done first") {
+  if (!open_sim("delay=3000,seed=4")) return;
+  char in[100], out[100] = {0};
+  memset(in, 42, sizeof in);
+  for (int i = 0; i < 5; i++) {
+    char *a = allocate(0, 100);
+    CHECK_STATUS(copy_in(0, NULL, 1, a, 0, in, 100), TENON_OK);
+    CHECK_STATUS(copy_out(0, NULL, 2, out, a, 0, 100), TENON_OK);
+    table->free(&host.on[0], a);
+    CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+    CHECK(!memcmp(in, out, 100));
+    memset(out, 0, sizeof out);
+  }
+  CHECK(tests->races(&host.on[0], NULL, 0) == 0);
+  host_close(&host);
+}
+
+TEST("an ordinal has as much memory as the setting says, and gets it back") {
+  if (!open_sim("memory=65536")) return;
+  void *a, *b;
+  uint64_t left = 0;
+  CHECK_STATUS(table->allocate(&host.on[0], 40000, &a), TENON_OK);
+  CHECK_STATUS(table->allocate(&host.on[0], 40000, &b), TENON_MEMORY);
+  CHECK_TEXT(host_text, "of 65536 bytes left, 40000 were asked for");
+  CHECK_STATUS(table->allocate(&host.on[1], 40000, &b), TENON_OK);
+  CHECK_STATUS(table->memory_free(&host.on[0], &left), TENON_OK);
+  CHECK(left == 65536 - 40960);
+  table->free(&host.on[0], a);
+  CHECK_STATUS(table->memory_free(&host.on[0], &left), TENON_OK);
+  CHECK(left == 65536);
+  CHECK_STATUS(table->allocate(&host.on[0], 65536, &a), TENON_OK);
+  CHECK_STATUS(table->allocate(&host.on[0], UINT64_MAX, &b), TENON_MEMORY);
+  CHECK_STATUS(table->allocate(&host.on[0], 0, &b), TENON_INVALID);
+  host_close(&host);
+}
+
+/* A chain of copies over streams with events, a value in each byte that shows what came before what. */
+static uint32_t chain(const char *settings) {
+  uint32_t hash = 2166136261u;
+  unsigned char out[64] = {0};
+  void *streams[3], *events[3];
+  if (!open_sim(settings)) return 0;
+  char *a = allocate(0, 4096);
+  for (int i = 0; i < 3; i++) streams[i] = stream_create(0), events[i] = event_create(0);
+  for (uint64_t i = 0; i < 30; i++) {
+    void *stream = streams[i % 3];
+    if (i) CHECK_STATUS(table->stream_wait(&host.on[0], stream, &host.on[0], events[(i + 2) % 3]), TENON_OK);
+    unsigned char byte = (unsigned char)(i * 37 + 1);
+    CHECK_STATUS(table->fill(&host.on[0], stream, i + 1, host_at(a, i * 2 % 50), 14, &byte, 1), TENON_OK);
+    CHECK_STATUS(table->event_record(&host.on[0], events[i % 3], stream), TENON_OK);
+  }
+  CHECK_STATUS(copy_out(0, streams[2], 31, out, a, 0, 64), TENON_OK);
+  CHECK_STATUS(table->synchronize(&host.on[0]), TENON_OK);
+  for (int i = 0; i < 63; i++) hash = (hash ^ out[i]) * 16777619u;
+  finding_none();
+  host_close(&host);
+  return hash;
+}
+
+TEST("whatever the delays, ordered work gives the same bytes") {
+  uint32_t expected = chain("");
+  for (int seed = 0; seed < 20; seed++) {
+    char settings[64];
+    snprintf(settings, sizeof settings, "delay=300,seed=%d", seed);
+    CHECK(chain(settings) == expected);
+  }
+}
+
+TEST("events are three-valued, have times, and may be recorded anew while a stream waits") {
+  if (!open_sim("delay=2000,seed=9")) return;
+  tenon_on_t on = &host.on[0];
+  void *a = stream_create(0), *b = stream_create(0), *first = event_create(0), *second = event_create(0);
+  char *memory = allocate(0, 64);
+  int64_t one = 0, two = 0;
+  CHECK_STATUS(table->event_query(on, first), TENON_OK);
+  CHECK_STATUS(table->event_synchronize(on, first), TENON_OK);
+  CHECK_STATUS(table->event_time(on, first, &one), TENON_PRECONDITION);
+  CHECK_STATUS(table->fill(on, a, 1, host_at(memory, 0), 8, "a", 1), TENON_OK);
+  CHECK_STATUS(table->event_record(on, first, a), TENON_OK);
+  CHECK_STATUS(table->event_query(on, first), TENON_UNAVAILABLE);
+  CHECK_STATUS(table->stream_wait(on, b, on, first), TENON_OK);
+  CHECK_STATUS(table->fill(on, a, 2, host_at(memory, 8), 8, "b", 1), TENON_OK);
+  CHECK_STATUS(table->event_record(on, first, a), TENON_OK);
+  CHECK_STATUS(table->fill(on, b, 3, host_at(memory, 0), 8, "c", 1), TENON_OK);
+  CHECK_STATUS(table->event_record(on, second, b), TENON_OK);
+  table->event_destroy(on, second); /* nobody waits */
+  second = event_create(0);
+  CHECK_STATUS(table->event_record(on, second, b), TENON_OK);
+  CHECK_STATUS(table->event_synchronize(on, first), TENON_OK);
+  CHECK_STATUS(table->event_query(on, first), TENON_OK);
+  CHECK_STATUS(table->event_synchronize(on, second), TENON_OK);
+  CHECK_STATUS(table->event_time(on, first, &one), TENON_OK);
+  CHECK_STATUS(table->event_time(on, second, &two), TENON_OK);
+  CHECK(one > 0 && two > 0);
+  CHECK_STATUS(table->event_query(on, a), TENON_INVALID);
+  CHECK_TEXT(host_text, "is no event, perhaps a stream");
+  table->event_destroy(on, first);
+  CHECK_STATUS(table->event_query(on, first), TENON_INVALID);
+  CHECK_TEXT(host_text, "is no more");
+  finding_none();
+  host_close(&host);
+}
+
+TEST("a stream that is destroyed does its work, and thousands of streams and events live at once") {
+  enum { MANY = 2000 };
+  static void *streams[MANY], *events[MANY];
+  static char out[MANY];
+  if (!open_sim("")) return;
+  tenon_on_t on = &host.on[0];
+  char *memory = allocate(0, MANY);
+  void *all = stream_create(0);
+  for (int i = 0; i < MANY; i++) {
+    char byte = (char)(i % 100 + 1);
+    streams[i] = stream_create(0), events[i] = event_create(0);
+    if (i % 10 == 0) {
+      CHECK_STATUS(table->fill(on, streams[i], 1, host_at(memory, (uint64_t)i), 1, &byte, 1), TENON_OK);
+      CHECK_STATUS(table->event_record(on, events[i], streams[i]), TENON_OK);
+      CHECK_STATUS(table->stream_wait(on, all, on, events[i]), TENON_OK);
+    }
+  }
+  for (int i = 0; i < MANY; i++) table->stream_destroy(on, streams[i]), table->event_destroy(on, events[i]);
+  CHECK_STATUS(copy_out(0, all, 2, out, memory, 0, MANY), TENON_OK);
+  CHECK_STATUS(synchronize(0, all), TENON_OK);
+  for (int i = 0; i < MANY; i += 10) CHECK(out[i] == (char)(i % 100 + 1));
+  CHECK_STATUS(table->fill(on, streams[0], 1, host_at(memory, 0), 1, "a", 1), TENON_INVALID);
+  CHECK_TEXT(host_text, "was destroyed");
+  finding_none();
+  host_close(&host);
+}
+
+typedef struct told_t {
+  _Atomic int count;
+  _Atomic tenon_status_t status;
+} told_t;
+static void tell(void *argument, tenon_status_t status) {
+  told_t *told = argument;
+  told->status = status;
+  told->count++;
+}
+
+TEST("a recording does nothing when it is made and everything at each replay") {
+  if (!open_sim("delay=200,seed=2")) return;
+  tenon_on_t on = &host.on[0];
+  void *stream = stream_create(0), *recording = NULL;
+  char *memory = allocate(0, 64), out[8];
+  told_t told = {0};
+  CHECK_STATUS(table->fill(on, stream, 1, host_at(memory, 0), 8, "a", 1), TENON_OK);
+  CHECK_STATUS(table->record_begin(on, stream), TENON_OK);
+  CHECK_STATUS(table->record_begin(on, stream), TENON_PRECONDITION);
+  CHECK_STATUS(table->fill(on, stream, 2, host_at(memory, 0), 4, "b", 1), TENON_OK);
+  CHECK_STATUS(host_copy(&host, 0, stream, 2, TENON_COPY_WITHIN, host_at(memory, 2), host_at(memory, 0), 4), TENON_OK);
+  CHECK_STATUS(table->callback(on, stream, tell, &told), TENON_OK);
+  CHECK_STATUS(table->record_end(on, stream, &recording), TENON_OK);
+  CHECK_STATUS(copy_out(0, stream, 3, out, memory, 0, 8), TENON_OK);
+  CHECK_STATUS(synchronize(0, stream), TENON_OK);
+  CHECK(!memcmp(out, "aaaaaaaa", 8) && told.count == 0);
+  CHECK_STATUS(table->replay(on, stream, recording, 4), TENON_OK);
+  CHECK_STATUS(table->fill(on, stream, 5, host_at(memory, 0), 1, "c", 1), TENON_OK);
+  CHECK_STATUS(copy_out(0, stream, 6, out, memory, 0, 8), TENON_OK);
+  CHECK_STATUS(synchronize(0, stream), TENON_OK);
+  CHECK(!memcmp(out, "cbbbbbaa", 8) && told.count == 1);
+  CHECK_STATUS(table->replay(on, stream, recording, 7), TENON_OK);
+  CHECK_STATUS(synchronize(0, stream), TENON_OK);
+  CHECK(told.count == 2);
+  finding_none();
+  table->free(on, memory);
+  CHECK_STATUS(table->replay(on, stream, recording, 8), TENON_INVALID);
+  CHECK_TEXT(host_text, "a replay uses memory");
+  table->recording_free(on, recording);
+  host_close(&host);
+}
+
+TEST("memory and streams of others are used until they are given back") {
+  for (int handles = 0; handles < 2; handles++) {
+    if (!open_sim(handles ? "handles=1" : "")) return;
+    tenon_on_t on = &host.on[0];
+    char *theirs = allocate(0, 100), out[4] = {0};
+    void *their_stream = stream_create(0), *memory = NULL, *stream = NULL;
+    CHECK_STATUS(table->memory_import(on, out, 4, &memory), TENON_INVALID);
+    CHECK_STATUS(table->memory_import(on, theirs, 10000, &memory), TENON_INVALID);
+    CHECK_STATUS(table->memory_import(on, theirs, 100, &memory), TENON_OK);
+    CHECK_STATUS(table->stream_import(on, their_stream, &stream), TENON_OK);
+    table->free(on, theirs), table->stream_destroy(on, their_stream);
+    CHECK_STATUS(table->fill(on, stream, 1, host_at(memory, 0), 4, "x", 1), TENON_OK);
+    CHECK_STATUS(copy_out(0, stream, 2, out, memory, 0, 4), TENON_OK);
+    CHECK_STATUS(synchronize(0, stream), TENON_OK);
+    CHECK(!memcmp(out, "xxxx", 4));
+    finding_none();
+    table->stream_forget(on, stream), table->memory_forget(on, memory);
+    CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, 4), TENON_INVALID);
+    CHECK_STATUS(table->stream_query(on, stream, NULL), TENON_INVALID);
+    host_close(&host);
+  }
+}
+
+TEST("settings that are not understood are refused as a whole, with those that are") {
+  static const char *const bad[] = {
+      "delay",           "delay=",    "delay=x",    "delay=1000001", "handles=2",
+      "fail=what:3",     "fail=copy", "fail=copy:", "check=yes",     "seed=99999999999999999999",
+      "delay=1,,seed=2", "lose=2:1",  "a=1"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    host_t closed;
+    CHECK_STATUS(host_open(tenon_library_sim(), bad[i], &closed), TENON_INVALID);
+    CHECK_TEXT(host_text, "there are handles=0|1");
+  }
+  if (!open_sim("delay=5,seed=3,check=count,fail=copy:3,fail=launch:2,lose=1:400")) return;
+  CHECK_STATUS(tests->set(&host.on[0], "handles=1"), TENON_PRECONDITION);
+  CHECK_STATUS(tests->set(&host.on[0], "check=abort,check=fail"), TENON_OK);
+  host_close(&host);
+}
