@@ -60,17 +60,17 @@ static void enter(fiber_t *fiber) {
   swapcontext(fiber->back, &fiber->context);
 }
 
-/* One group.  Items before `turn` are where the one before them was; the first that is not is a failure. */
+static void prepare(fiber_t *fiber, char *stack) {
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = stack;
+  fiber->context.uc_stack.ss_size = STACK;
+  fiber->context.uc_link = NULL;
+  fiber->done = false;
+  makecontext(&fiber->context, run, 0);
+}
+
 static tenon_status_t group_run(fiber_t *fibers, uint32_t count, char *stacks, bool backward, char *message) {
-  for (uint32_t i = 0; i < count; i++) {
-    fiber_t *fiber = &fibers[i];
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
-    fiber->context.uc_stack.ss_size = STACK;
-    fiber->context.uc_link = NULL;
-    fiber->done = false;
-    makecontext(&fiber->context, run, 0);
-  }
+  for (uint32_t i = 0; i < count; i++) prepare(&fibers[i], stacks + (size_t)i * STACK);
   for (uint32_t done = 0; done < count;) {
     for (uint32_t i = 0; i < count; i++) enter(&fibers[backward ? count - 1 - i : i]);
     done = 0;

@@ -55,7 +55,7 @@ tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void 
 
 static void *end(uint32_t place) {
   sim_object_t *object = table.places[place].object;
-  table.places[place].object = NULL;
+  table.places[place].object = NULL, object->handle = NULL;
   if (!sim.settings.reuse) table.places[place].generation++;
   table.places[place].next = table.first_free, table.first_free = place + 1;
   return object;

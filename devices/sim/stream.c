@@ -123,6 +123,7 @@ tenon_status_t sim_failure_say(const void *on, const sim_failure_t *failure, ten
 
 void sim_stream_close(sim_stream_t *stream) {
   stream->closed = true;
+  if (stream->object.handle) sim_handle_drop(&stream->object);
   if (!stream->has_thread) stream->ended = true;
   pthread_cond_signal(&stream->came);
 }
@@ -211,10 +212,7 @@ tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream) {
 void sim_stream_destroy(tenon_on_t on, void *handle) {
   sim_stream_t *stream;
   sim_lock();
-  if (handle && !sim_handle_find(on, SIM_STREAM, handle, &stream) && !--stream->users) {
-    sim_handle_end(on, SIM_STREAM, handle);
-    sim_stream_close(stream);
-  }
+  if (handle && !sim_handle_find(on, SIM_STREAM, handle, &stream) && !--stream->users) sim_stream_close(stream);
   sim_unlock();
 }
 
