@@ -1,0 +1,44 @@
+/* One ordinal: a device of a driver, with a context of its own, so that what is lost with one is not lost with another. */
+#ifndef TENON_OPENCL_DEVICE_H
+#define TENON_OPENCL_DEVICE_H
+
+#include "api.h"
+#include "error.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct ocl_stream_t;
+struct ocl_notice_t;
+
+typedef struct ocl_device_t {
+  cl_platform_id platform;
+  cl_device_id id;
+  cl_context context;
+  cl_command_queue service;   /* for maps of pinned memory, which wait: it is always empty */
+  struct ocl_stream_t *first; /* the stream NULL */
+  pthread_mutex_t lock;       /* of `streams` and `notices` */
+  pthread_cond_t noticed;
+  struct ocl_stream_t *streams; /* all that are not done, the destroyed ones too */
+  uint32_t walkers;             /* who goes along them: none is taken off */
+  struct ocl_notice_t *notices; /* that were not told yet */
+  _Atomic uint64_t freed;       /* grows with each memory object that is let go: another may get its handle */
+  uint64_t memory, largest, local_most;
+  uint32_t units, group_most;
+  bool unified, rounds_division;
+  uint32_t computes[16], atomics[8];
+  char name[200], driver[300], target[1200];
+  bool wide_atomics;
+} ocl_device_t;
+
+/* A number or a text about a device; 0 or "" where the driver does not say. */
+uint64_t ocl_device_number(cl_device_id id, cl_uint what);
+void ocl_device_text(cl_device_id id, cl_uint what, char *out, size_t size);
+
+/* Are we still in the process that opened the driver?  Drivers do not work in children of it. */
+bool ocl_device_here(void);
+
+static inline ocl_device_t *ocl_device(tenon_on_t on) { return (ocl_device_t *)on->state; }
+
+#endif

@@ -1,0 +1,15 @@
+/* An event is the newest driver's event of a stream when it was recorded, or a marker's. */
+#ifndef TENON_OPENCL_EVENT_H
+#define TENON_OPENCL_EVENT_H
+
+#include "stream.h"
+
+tenon_status_t ocl_event_create(tenon_on_t on, void **out_event);
+void ocl_event_destroy(tenon_on_t on, void *event);
+tenon_status_t ocl_event_record(tenon_on_t on, void *event, void *stream);
+tenon_status_t ocl_event_query(tenon_on_t on, void *event);
+tenon_status_t ocl_event_synchronize(tenon_on_t on, void *event);
+tenon_status_t ocl_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *event);
+tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time);
+
+#endif

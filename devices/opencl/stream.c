@@ -1,0 +1,351 @@
+#include "stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CAPACITY = 64, UNFLUSHED_MOST = 16 };
+
+/* ---- life ----------------------------------------------------------------------------------------------------------- */
+
+void ocl_stream_hold(ocl_stream_t *stream) {
+  if (stream) atomic_fetch_add(&stream->holds, 1);
+}
+
+static void waits_drop(ocl_entry_t *entry) {
+  ocl_stream_drop(entry->origin), ocl_notice_drop(entry->notice);
+  entry->origin = NULL, entry->notice = NULL;
+}
+
+static void entries_drop(ocl_stream_t *stream, uint32_t count) { /* the oldest */
+  for (; count; count--) {
+    ocl_entry_t *entry = &stream->entries[stream->first];
+    ocl.ReleaseEvent(entry->event);
+    waits_drop(entry);
+    stream->first = (stream->first + 1) & (stream->capacity - 1);
+    stream->count--;
+  }
+}
+
+static ocl_entry_t *entry_of(ocl_stream_t *stream, uint32_t i) {
+  return &stream->entries[(stream->first + i) & (stream->capacity - 1)];
+}
+
+void ocl_stream_drop(ocl_stream_t *stream) {
+  while (stream && atomic_fetch_sub(&stream->holds, 1) == 1) {
+    ocl_stream_t *origin = stream->origin;
+    entries_drop(stream, stream->count);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream->entries), free(stream);
+    stream = origin;
+  }
+}
+
+/* Looks what is done.  Work that follows what failed fails in the driver too, so the newest says enough. */
+static void settle(ocl_stream_t *stream) {
+  if (!stream->count || stream->failure) return;
+  cl_int status = ocl_event_status(entry_of(stream, stream->count - 1)->event);
+  if (status > 0) return;
+  if (status == 0) {
+    entries_drop(stream, stream->count);
+    return;
+  }
+  ocl_entry_t *entry = NULL;
+  for (uint32_t i = 0; i < stream->count; i++) {
+    entry = entry_of(stream, i);
+    if ((status = ocl_event_status(entry->event)) < 0) break;
+  }
+  ocl_stream_break(stream, status, entry->ticket, entry->origin);
+}
+
+/* Under the device's lock: takes those off its list that were destroyed and are done. */
+static void sweep(ocl_device_t *device) {
+  for (ocl_stream_t **at = &device->streams, *stream; !device->walkers && (stream = *at);) {
+    pthread_mutex_lock(&stream->lock);
+    bool done = stream->destroyed && (settle(stream), stream->failure || !stream->count);
+    pthread_mutex_unlock(&stream->lock);
+    if (!done) {
+      at = &stream->next;
+      continue;
+    }
+    *at = stream->next;
+    ocl.ReleaseCommandQueue(stream->queue);
+    ocl_stream_drop(stream);
+  }
+}
+
+tenon_status_t ocl_stream_open(tenon_on_t on, cl_command_queue imported, ocl_stream_t **out_stream) {
+  ocl_device_t *device = ocl_device(on);
+  cl_int error = CL_SUCCESS;
+  cl_bitfield properties = CL_QUEUE_PROFILING_ENABLE;
+  ocl_stream_t *stream = (ocl_stream_t *)calloc(1, sizeof *stream);
+  if (stream) stream->entries = (ocl_entry_t *)malloc(CAPACITY * sizeof *stream->entries);
+  if (!stream || !stream->entries) {
+    free(stream);
+    return tenon_fail(on, TENON_MEMORY, "opencl:%d: no host memory for a stream", on->ordinal);
+  }
+  if (imported) {
+    error = ocl.RetainCommandQueue(stream->queue = imported);
+    ocl.GetCommandQueueInfo(imported, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+  } else {
+    stream->queue = ocl.CreateCommandQueue(device->context, device->id, properties, &error);
+  }
+  if (error) {
+    free(stream->entries), free(stream);
+    return ocl_fail(on, error, "cannot %s", imported ? "keep the queue" : "create a queue");
+  }
+  pthread_mutex_init(&stream->lock, NULL);
+  atomic_store(&stream->holds, 1);
+  stream->device = device, stream->capacity = CAPACITY;
+  stream->imported = imported != NULL, stream->timed = properties & CL_QUEUE_PROFILING_ENABLE;
+  pthread_mutex_lock(&device->lock);
+  sweep(device);
+  stream->next = device->streams, device->streams = stream;
+  pthread_mutex_unlock(&device->lock);
+  *out_stream = stream;
+  return TENON_OK;
+}
+
+tenon_status_t ocl_stream_create(tenon_on_t on, void **out_stream) {
+  ocl_stream_t *stream;
+  TENON_TRY(ocl_stream_open(on, NULL, &stream));
+  *out_stream = stream;
+  return TENON_OK;
+}
+
+void ocl_stream_destroy(tenon_on_t on, void *handle) {
+  ocl_stream_t *stream = (ocl_stream_t *)handle;
+  if (!stream) return;
+  pthread_mutex_lock(&stream->lock);
+  stream->destroyed = true;
+  ocl_stream_flush(stream);
+  pthread_mutex_unlock(&stream->lock);
+  pthread_mutex_lock(&ocl_device(on)->lock);
+  sweep(ocl_device(on));
+  pthread_mutex_unlock(&ocl_device(on)->lock);
+}
+
+tenon_status_t ocl_stream_import(tenon_on_t on, void *native, void **out_stream) {
+  cl_context context = NULL;
+  cl_device_id id = NULL;
+  cl_bitfield properties = 0;
+  cl_command_queue queue = (cl_command_queue)native;
+  cl_int error = native ? ocl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL)
+                        : CL_INVALID_COMMAND_QUEUE;
+  if (!error) error = ocl.GetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
+  if (!error) error = ocl.GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+  if (error) return ocl_fail(on, error, "cannot use another's queue %p", native);
+  if (context != ocl_device(on)->context || id != ocl_device(on)->id)
+    return tenon_fail(on, TENON_INVALID,
+                      "opencl:%d: another's queue is of another context or device; create it in this one's, native "
+                      "\"cl_context\" and \"cl_device_id\"",
+                      on->ordinal);
+  if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    return tenon_fail(on, TENON_INVALID,
+                      "opencl:%d: another's queue works out of order; a stream is a queue without "
+                      "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE",
+                      on->ordinal);
+  ocl_stream_t *stream;
+  TENON_TRY(ocl_stream_open(on, queue, &stream));
+  *out_stream = stream;
+  return TENON_OK;
+}
+
+/* ---- what is enqueued ------------------------------------------------------------------------------------------------- */
+
+tenon_status_t ocl_stream_begin(tenon_on_t on, ocl_stream_t *stream) {
+  pthread_mutex_lock(&stream->lock);
+  settle(stream);
+  if (!stream->failure) return TENON_OK;
+  pthread_mutex_unlock(&stream->lock);
+  return ocl_stream_failure(on, stream, NULL);
+}
+
+cl_int ocl_stream_end(ocl_stream_t *stream, cl_int error, cl_event event, uint64_t ticket) {
+  if (!error) {
+    ocl_stream_push(stream, (ocl_entry_t){event, ticket, NULL, NULL});
+    if (++stream->unflushed >= UNFLUSHED_MOST) ocl_stream_flush(stream);
+  }
+  pthread_mutex_unlock(&stream->lock);
+  return error;
+}
+
+static void make_room(ocl_stream_t *stream) {
+  while (stream->count && ocl_event_status(entry_of(stream, 0)->event) == 0) entries_drop(stream, 1);
+  if (stream->count <= stream->capacity / 2) return;
+  ocl_entry_t *entries = (ocl_entry_t *)malloc(2 * stream->capacity * sizeof *entries);
+  if (entries) {
+    for (uint32_t i = 0; i < stream->count; i++) entries[i] = *entry_of(stream, i);
+    free(stream->entries);
+    stream->entries = entries, stream->first = 0, stream->capacity *= 2;
+  } else if (stream->count == stream->capacity) {
+    entries_drop(stream, 1); /* should it fail, nobody will know its ticket */
+  }
+}
+
+void ocl_stream_push(ocl_stream_t *stream, ocl_entry_t entry) {
+  if (stream->count == stream->capacity) make_room(stream);
+  stream->count++;
+  *entry_of(stream, stream->count - 1) = entry;
+  stream->ticket = entry.ticket;
+}
+
+void ocl_stream_break(ocl_stream_t *stream, cl_int failure, uint64_t fault, ocl_stream_t *origin) {
+  if (stream->failure) return;
+  stream->failure = failure, stream->fault = fault;
+  ocl_stream_hold(stream->origin = origin);
+  /* The events are kept as long as the stream: PoCL 3.1 uses them yet when it has said that they failed. */
+  for (uint32_t i = 0; i < stream->count; i++) waits_drop(entry_of(stream, i));
+}
+
+cl_int ocl_stream_mark(ocl_stream_t *stream, cl_event *out_event) {
+  bool pending = stream->count && ocl_event_status(entry_of(stream, stream->count - 1)->event) > 0;
+  if (!pending || stream->imported) { /* of an imported queue we do not know what is in it */
+    cl_event marker;
+    cl_int error = ocl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
+    if (error) return error;
+    ocl_stream_push(stream, (ocl_entry_t){marker, stream->ticket, NULL, NULL});
+    stream->unflushed++;
+  }
+  *out_event = entry_of(stream, stream->count - 1)->event;
+  return CL_SUCCESS;
+}
+
+void ocl_stream_flush(ocl_stream_t *stream) {
+  if (stream->unflushed || stream->imported) ocl.Flush(stream->queue);
+  stream->unflushed = 0;
+}
+
+/* ---- failures --------------------------------------------------------------------------------------------------------- */
+
+tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fault_t *fault) {
+  uint64_t ticket = 0;
+  cl_int failure = 0;
+  for (ocl_stream_t *at = stream; at;) { /* to the stream where it began; one lock at a time */
+    pthread_mutex_lock(&at->lock);
+    settle(at);
+    if (at == stream) failure = at->failure;
+    ticket = at->fault;
+    ocl_stream_t *origin = at->origin;
+    pthread_mutex_unlock(&at->lock);
+    at = failure ? origin : NULL;
+  }
+  if (!failure) return TENON_OK;
+  ocl_notice_settle(stream->device, false);
+  if (fault) fault->ticket = ticket;
+  tenon_status_t status = ocl_error_status(failure) == TENON_MEMORY ? TENON_MEMORY : TENON_ABORTED;
+  char which[40] = "work";
+  if (ticket) snprintf(which, sizeof which, "call %llu", (unsigned long long)ticket);
+  return tenon_fail(
+      on, status,
+      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s%s%s; what came "
+      "after it was not done, and nothing can be: use another stream",
+      on->ordinal, which, failure, failure < -1 ? " (" : "", failure < -1 ? ocl_error_name(failure) : "",
+      failure < -1 ? ")" : "");
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------------- */
+
+void ocl_stream_tell(ocl_stream_t *stream, cl_event until, bool wait) {
+  for (bool told = true; told;) {
+    ocl_notice_t *notice = NULL;
+    pthread_mutex_lock(&stream->lock);
+    for (uint32_t i = 0; i < stream->count && !notice; i++) {
+      ocl_entry_t *entry = entry_of(stream, i);
+      if (entry->notice && !entry->notice->told) atomic_fetch_add(&(notice = entry->notice)->holds, 1);
+      if (entry->event == until) break;
+    }
+    pthread_mutex_unlock(&stream->lock);
+    told = notice && (wait ? ocl_notice_wait(notice) : ocl_notice_try(notice));
+    ocl_notice_drop(notice);
+  }
+}
+
+static void finish(ocl_stream_t *stream) {
+  ocl_stream_tell(stream, NULL, true);
+  cl_int error = ocl.Finish(stream->queue);
+  pthread_mutex_lock(&stream->lock);
+  settle(stream);
+  if (error && !stream->failure) ocl_stream_break(stream, error, 0, NULL);
+  pthread_mutex_unlock(&stream->lock);
+}
+
+void ocl_stream_finish_all(ocl_device_t *device) {
+  pthread_mutex_lock(&device->lock);
+  device->walkers++; /* nothing leaves the list */
+  for (ocl_stream_t *stream = device->streams; stream; stream = stream->next) {
+    pthread_mutex_unlock(&device->lock);
+    finish(stream);
+    pthread_mutex_lock(&device->lock);
+  }
+  device->walkers--;
+  sweep(device);
+  pthread_mutex_unlock(&device->lock);
+}
+
+tenon_status_t ocl_synchronize(tenon_on_t on) {
+  ocl_device_t *device = ocl_device(on);
+  tenon_status_t status = TENON_OK;
+  ocl_stream_finish_all(device);
+  pthread_mutex_lock(&device->lock);
+  device->walkers++;
+  for (ocl_stream_t *stream = device->streams; stream && !status; stream = stream->next) {
+    pthread_mutex_unlock(&device->lock);
+    status = ocl_stream_failure(on, stream, NULL);
+    pthread_mutex_lock(&device->lock);
+  }
+  device->walkers--;
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+tenon_status_t ocl_stream_query(tenon_on_t on, void *handle, tenon_fault_t *fault) {
+  ocl_stream_t *stream = ocl_stream(on, handle);
+  cl_int error = CL_SUCCESS;
+  ocl_stream_tell(stream, NULL, false);
+  pthread_mutex_lock(&stream->lock);
+  bool was_empty = !stream->count;
+  settle(stream);
+  /* Of an imported queue: of all that was in it when a marker went in; the marker stays until it is seen as done. */
+  if (stream->imported && was_empty && !stream->failure) {
+    cl_event marker;
+    error = ocl_stream_mark(stream, &marker);
+  }
+  ocl_stream_flush(stream);
+  if (!error) settle(stream);
+  bool pending = stream->count > 0 && !stream->failure;
+  pthread_mutex_unlock(&stream->lock);
+  if (error) return ocl_fail(on, error, "cannot ask what a stream has done");
+  return pending ? TENON_UNAVAILABLE : ocl_stream_failure(on, stream, fault);
+}
+
+tenon_status_t ocl_stream_synchronize(tenon_on_t on, void *handle, tenon_fault_t *fault) {
+  ocl_stream_t *stream = ocl_stream(on, handle);
+  finish(stream);
+  return ocl_stream_failure(on, stream, fault);
+}
+
+/* ---- callbacks -------------------------------------------------------------------------------------------------------- */
+
+static void call_back(ocl_notice_t *notice, cl_int status) {
+  notice->callback(notice->argument, status >= 0                                ? TENON_OK
+                                     : ocl_error_status(status) == TENON_MEMORY ? TENON_MEMORY
+                                                                                : TENON_ABORTED);
+}
+
+tenon_status_t ocl_stream_callback(tenon_on_t on, void *handle, void (*function)(void *, tenon_status_t),
+                                   void *argument) {
+  ocl_stream_t *stream = ocl_stream(on, handle);
+  cl_event event;
+  TENON_TRY(ocl_stream_begin(on, stream));
+  cl_int error = ocl_stream_mark(stream, &event);
+  if (!error) {
+    ocl.RetainEvent(event);
+    ocl_stream_flush(stream);
+  }
+  pthread_mutex_unlock(&stream->lock); /* the driver may call the function at once */
+  if (!error) {
+    error = ocl_notice_create(ocl_device(on), event, call_back, function, argument, NULL);
+    ocl.ReleaseEvent(event);
+  }
+  return error ? ocl_fail(on, error, "cannot call a function when the stream comes to it") : TENON_OK;
+}
