@@ -188,7 +188,6 @@ static void stop(tenon_device_context_t *context) {
     if (device->service) ocl.Finish(device->service), ocl.ReleaseCommandQueue(device->service);
     if (device->context) ocl.ReleaseContext(device->context);
   }
-  pthread_cond_destroy(&device->noticed);
   pthread_mutex_destroy(&device->lock);
   free(device);
 }
@@ -212,7 +211,6 @@ static tenon_status_t start(tenon_device_context_t *context) {
   ocl_device_t *device = (ocl_device_t *)calloc(1, sizeof *device);
   if (!device) return tenon_fail(context, TENON_MEMORY, "opencl:%d: no host memory", context->ordinal);
   pthread_mutex_init(&device->lock, NULL);
-  pthread_cond_init(&device->noticed, NULL);
   device->platform = found.devices[context->ordinal].platform, device->id = found.devices[context->ordinal].id;
   context->state = device;
   describe(device);
@@ -247,6 +245,7 @@ static void *native(tenon_on_t on, const char *name, void *stream) {
   if (strcmp(name, "cl_platform_id") == 0) return device->platform;
   if (strcmp(name, "cl_device_id") == 0) return device->id;
   if (strcmp(name, "cl_context") == 0) return device->context;
+  if (strcmp(name, "stream") == 0) return ocl_stream(on, stream);
   if (strcmp(name, "cl_command_queue") == 0) return ocl_stream(on, stream)->queue;
   return NULL;
 }

@@ -16,13 +16,12 @@ typedef struct ocl_device_t {
   cl_platform_id platform;
   cl_device_id id;
   cl_context context;
-  cl_command_queue service;   /* for maps of pinned memory, which wait: it is always empty */
-  struct ocl_stream_t *first; /* the stream NULL */
-  pthread_mutex_t lock;       /* of `streams` and `notices` */
-  pthread_cond_t noticed;
+  cl_command_queue service;     /* for maps of pinned memory, which wait: it is always empty */
+  struct ocl_stream_t *first;   /* the stream NULL */
+  pthread_mutex_t lock;         /* of `streams` */
   struct ocl_stream_t *streams; /* all that are not done, the destroyed ones too */
   uint32_t walkers;             /* who goes along them: none is taken off */
-  struct ocl_notice_t *notices; /* that were not told yet */
+  struct ocl_notice_t *notices; /* of its events, not told yet */
   _Atomic uint64_t freed;       /* grows with each memory object that is let go: another may get its handle */
   uint64_t memory, largest, local_most;
   uint32_t units, group_most;

@@ -7,55 +7,77 @@ cl_int ocl_event_status(cl_event event) {
   return error ? error : status;
 }
 
-void ocl_notice_drop(ocl_notice_t *notice) {
-  if (!notice || atomic_fetch_sub(&notice->holds, 1) > 1) return;
-  ocl.ReleaseEvent(notice->event);
-  free(notice);
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists */
+static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
+static ocl_notice_t *orphans; /* told by others: the driver may come yet */
+
+enum { DRIVER = 1 << 16 }; /* the driver's hold: of the structure, not of the event, as it may never let go */
+
+static void drop(ocl_notice_t *notice, uint32_t holds) {
+  uint32_t left = atomic_fetch_sub(&notice->holds, holds) - holds;
+  if (holds == 1 && left % DRIVER == 0) ocl.ReleaseEvent(notice->event);
+  if (left == 0) free(notice);
 }
 
-/* The first who comes calls the function; the device may end when it is off the list. */
+void ocl_notice_drop(ocl_notice_t *notice) {
+  if (notice) drop(notice, 1);
+}
+
+static void link_to(ocl_notice_t *notice, ocl_notice_t **list) {
+  if ((notice->next = *list)) notice->next->back = &notice->next;
+  notice->back = list, *list = notice;
+}
+
+static void unlink_from(ocl_notice_t *notice) {
+  if ((*notice->back = notice->next)) notice->next->back = notice->back;
+}
+
+/* The first who comes calls the function; the device may end when the notice is off its list. */
 static void tell(ocl_notice_t *notice, cl_int status) {
   if (atomic_exchange(&notice->told, true)) return;
-  ocl_device_t *device = notice->device;
   notice->function(notice, status);
-  pthread_mutex_lock(&device->lock);
-  if ((*notice->back = notice->next)) notice->next->back = notice->back;
-  pthread_cond_broadcast(&device->noticed);
-  pthread_mutex_unlock(&device->lock);
-  ocl_notice_drop(notice);
+  pthread_mutex_lock(&lock);
+  unlink_from(notice);
+  if ((notice->is_orphan = !notice->driver_came)) link_to(notice, &orphans);
+  pthread_cond_broadcast(&told);
+  pthread_mutex_unlock(&lock);
+  drop(notice, 1);
 }
 
-/* Drivers differ in the status that they give here. */
+static void driver_came(ocl_notice_t *notice) {
+  pthread_mutex_lock(&lock);
+  notice->driver_came = true;
+  if (notice->is_orphan) unlink_from(notice);
+  pthread_mutex_unlock(&lock);
+  drop(notice, DRIVER);
+}
+
 static void OCL_CALL on_event(cl_event event, cl_int status, void *user) {
-  (void)status;
+  (void)status; /* drivers differ in what they give here */
   tell((ocl_notice_t *)user, ocl_event_status(event));
-  ocl_notice_drop((ocl_notice_t *)user);
+  driver_came((ocl_notice_t *)user);
 }
 
 cl_int ocl_notice_create(ocl_device_t *device, cl_event event, void (*function)(ocl_notice_t *, cl_int),
                          void (*callback)(void *, tenon_status_t), void *argument, ocl_notice_t **out_notice) {
   ocl_notice_t *notice = (ocl_notice_t *)calloc(1, sizeof *notice);
   if (!notice) return CL_OUT_OF_HOST_MEMORY;
-  atomic_store(&notice->holds, out_notice ? 3 : 2);
-  notice->device = device, notice->event = event;
-  notice->function = function, notice->callback = callback, notice->argument = argument;
+  atomic_store(&notice->holds, DRIVER + (out_notice ? 2 : 1));
+  notice->event = event, notice->function = function, notice->callback = callback, notice->argument = argument;
   ocl.RetainEvent(event);
-  pthread_mutex_lock(&device->lock);
-  if ((notice->next = device->notices)) notice->next->back = &notice->next;
-  notice->back = &device->notices, device->notices = notice;
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_lock(&lock);
+  link_to(notice, &device->notices);
+  pthread_mutex_unlock(&lock);
   cl_int error = ocl.SetEventCallback(event, CL_COMPLETE, on_event, notice);
-  if (error) { /* the driver will not call, nor anybody else */
-    pthread_mutex_lock(&device->lock);
+  if (error) { /* the driver will not come */
+    pthread_mutex_lock(&lock);
     bool mine = !atomic_exchange(&notice->told, true);
-    if (mine && (*notice->back = notice->next)) notice->next->back = notice->back;
-    pthread_mutex_unlock(&device->lock);
-    if (mine) {
-      atomic_store(&notice->holds, 1);
-      ocl_notice_drop(notice);
-      return error;
-    }
-    ocl_notice_drop(notice); /* told as failed in between: so it is done */
+    if (mine) unlink_from(notice);
+    pthread_mutex_unlock(&lock);
+    if (mine && out_notice) drop(notice, 1);
+    if (mine) drop(notice, 1);
+    driver_came(notice);
+    if (mine) return error; /* else it was told in between that the event failed, and so it is done */
   }
   if (out_notice) *out_notice = notice;
   return CL_SUCCESS;
@@ -73,19 +95,19 @@ bool ocl_notice_wait(ocl_notice_t *notice) {
 }
 
 void ocl_notice_settle(ocl_device_t *device, bool wait) {
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&lock);
   for (ocl_notice_t *notice = device->notices; notice;) {
     if (!notice->told && ocl_event_status(notice->event) < 0) {
       atomic_fetch_add(&notice->holds, 1);
-      pthread_mutex_unlock(&device->lock);
-      tell(notice, ocl_event_status(notice->event));
-      ocl_notice_drop(notice);
-      pthread_mutex_lock(&device->lock);
+      pthread_mutex_unlock(&lock);
+      ocl_notice_try(notice);
+      drop(notice, 1);
+      pthread_mutex_lock(&lock);
       notice = device->notices;
     } else {
       notice = notice->next;
     }
   }
-  while (wait && device->notices) pthread_cond_wait(&device->noticed, &device->lock);
-  pthread_mutex_unlock(&device->lock);
+  while (wait && device->notices) pthread_cond_wait(&told, &lock);
+  pthread_mutex_unlock(&lock);
 }

@@ -6,14 +6,14 @@
 #include "device.h"
 
 typedef struct ocl_notice_t {
-  _Atomic uint32_t holds; /* of the driver, of the device's list, of entries of streams */
+  _Atomic uint32_t holds; /* of the device's list, of entries of streams, of who waits; and DRIVER */
   atomic_bool told;
-  ocl_device_t *device; /* of the event */
   cl_event event;
   void (*function)(struct ocl_notice_t *notice, cl_int status);
   void (*callback)(void *argument, tenon_status_t status); /* for a callback, with its argument */
   void *argument;                                          /* else the event of the user (cl_event) that is set */
-  struct ocl_notice_t *next, **back;                       /* of the device, under its lock */
+  struct ocl_notice_t *next, **back;                       /* of the device or of orphans */
+  bool driver_came, is_orphan;
 } ocl_notice_t;
 
 cl_int ocl_event_status(cl_event event); /* > 0: not yet, 0: done, < 0: failed */

@@ -2,6 +2,7 @@
 #include "opencl_host.h"
 
 #include "check.h"
+#include "sanitizer.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -71,6 +72,7 @@ static tenon_status_t copy(void *stream, uint32_t direction, tenon_memory_t from
 static void copy_in(const void *from, void *handle, uint64_t offset, uint64_t bytes) {
   CHECK_STATUS(copy(NULL, TENON_COPY_IN, (tenon_memory_t){(void *)from, 0}, (tenon_memory_t){handle, offset}, bytes, 1),
                TENON_OK);
+  CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
 }
 
 static void copy_out(void *handle, uint64_t offset, void *to, uint64_t bytes) {
@@ -1134,7 +1136,9 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
   long grown = resident_kib() - before, kept = (long)mallinfo2().uordblks - (long)used;
   if (getenv("TENON_SHOW")) printf("grown by %ld KiB, %ld bytes in use\n", grown, kept);
   CHECK(kept < 190 * 256); /* PoCL's own share, see docs/devices.md */
+#ifndef IS_INSTRUMENTED    /* what was freed stays with the sanitizer */
   CHECK(grown < 4096);
+#endif
   two = host_context(cl, 1, all.plugin);
   CHECK_STATUS(cl->start(&two), TENON_OK);
 }
