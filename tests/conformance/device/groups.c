@@ -1,0 +1,4 @@
+/* groups.c: the groups in the order they run. */
+#include "groups.h"
+
+const case_t *const conformance_groups[] = {memory_cases, copy_cases, stream_cases, event_cases, NULL};
