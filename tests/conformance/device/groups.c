@@ -1,4 +1,4 @@
 /* groups.c: the groups in the order they run. */
 #include "groups.h"
 
-const case_t *const conformance_groups[] = {memory_cases, copy_cases, stream_cases, event_cases, NULL};
+const case_t *const conformance_groups[] = {memory_cases, copy_cases, fill_cases, stream_cases, event_cases, order_cases, callback_cases, NULL};
