@@ -18,6 +18,9 @@
 #include "graph/run.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
+TENON_C const tenon_descriptor_t *tenon_library_null(void);
+TENON_C const tenon_descriptor_t *tenon_library_sim(void);
+TENON_C const tenon_descriptor_t *tenon_library_opencl(void);
 
 /* ---- devices of the tree --------------------------------------------------------------------------------------------- */
 
@@ -25,7 +28,8 @@ TENON_C const tenon_descriptor_t *tenon_library_core(void);
 static const struct {
   const char *name;
   const tenon_descriptor_t *(*library)(void);
-} devices[] = {{NULL, NULL}};
+} devices[] = {
+    {"null", tenon_library_null}, {"sim", tenon_library_sim}, {"opencl", tenon_library_opencl}, {NULL, NULL}};
 
 static tenon_status_t add_device(const char *name) {
   static tn_mutex_t adding = TN_MUTEX_INIT;

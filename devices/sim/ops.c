@@ -3,6 +3,7 @@
 #include "plugin.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/iterator.h>
@@ -75,7 +76,24 @@ static tenon_status_t relu(const tenon_iterator_t *it) { return pointwise(it, RE
 
 /* ---- matmul ------------------------------------------------------------------------------------------------------------------ */
 
-enum { NONE, RELU_AFTER }; /* of matmul's activations */
+/* Of matmul's activations, in the order of its schema. */
+static float activate(uint32_t activation, float x, float alpha, float beta) {
+  switch (activation) {
+  case 1: return x < 0 ? 0 : x;
+  case 2: return fminf(fmaxf(x, alpha), beta);
+  case 3: return x < 0 ? alpha * x : x;
+  case 4: return x < 0 ? alpha * expm1f(x) : x;
+  case 5: return 0.5f * x * (1 + erff(x * 0.70710678f));
+  case 6: return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+  case 7: return tanhf(x);
+  case 8: return 1 / (1 + expf(-x));
+  case 9: return x / (1 + expf(-x));
+  case 10: return fminf(fmaxf(alpha * x + beta, 0), 1);
+  case 11: return x * fminf(fmaxf(x / 6 + 0.5f, 0), 1);
+  case 12: return x * tanhf(log1pf(expf(x)));
+  default: return x;
+  }
+}
 
 typedef struct factor_t { /* strides in elements, 0 where it is broadcast */
   int64_t row, column, batch[TENON_RANK_MAX];
@@ -85,6 +103,7 @@ typedef struct matmul_t {
   int64_t m, n, k, batches, shape[TENON_RANK_MAX];
   int32_t rank;
   uint32_t has_bias, activation;
+  float alpha, beta;
   factor_t a, b, bias;
 } matmul_t;
 
@@ -117,7 +136,7 @@ static tenon_status_t matmul_run(void *argument, void *const *addresses, char *m
         float sum = 0;
         for (int64_t k = 0; k < p->k; k++) sum += a[i * p->a.row + k * p->a.column] * b[k * p->b.row + j * p->b.column];
         if (bias) sum += bias[i * p->bias.row + j * p->bias.column];
-        *out++ = p->activation == RELU_AFTER ? apply(RELU, sum, 0) : sum;
+        *out++ = activate(p->activation, sum, p->alpha, p->beta);
       }
   }
   return TENON_OK;
@@ -126,10 +145,11 @@ static tenon_status_t matmul_run(void *argument, void *const *addresses, char *m
 static tenon_status_t matmul(tenon_call_t *call) {
   const tenon_tensor_t *a = call->inputs[0], *b = call->inputs[1], *bias = call->inputs[2], *out = call->outputs[0];
   int rows = a->ndim > 1, columns = b->ndim > 1, turn_a = call->attrs[0].as.i != 0, turn_b = call->attrs[1].as.i != 0;
-  matmul_t p = {
-      .rank = out->ndim - rows - columns, .has_bias = bias != NULL, .activation = (uint32_t)call->attrs[2].as.i};
-  if (p.activation > RELU_AFTER)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "sim: matmul has the activations 'none' and 'relu' only");
+  matmul_t p = {.rank = out->ndim - rows - columns,
+                .has_bias = bias != NULL,
+                .activation = (uint32_t)call->attrs[2].as.i,
+                .alpha = (float)call->attrs[3].as.f,
+                .beta = (float)call->attrs[4].as.f};
   if (!tenon_count(out)) return TENON_OK;
   factor_of(a, rows, 1, rows && turn_a, p.rank, &p.a);
   factor_of(b, 1, columns, columns && turn_b, p.rank, &p.b);

@@ -158,11 +158,11 @@ static tenon_status_t lay_out(tenon_on_t on, const tenon_launch_t *launch, launc
     const tenon_kernel_argument_t *argument = &launch->arguments[i];
     uint64_t size = (argument->size + 63) / 64 * 64, at = 0;
     if (argument->kind == TENON_ARG_MEMORY) {
-      bool known = (argument->reserved & (SIM_ARG_READ | SIM_ARG_WRITTEN)) != 0 || argument->size;
+      bool known = (argument->access & (TENON_ACCESS_READ | TENON_ACCESS_WRITE)) != 0 || argument->size;
       at = use;
       if (uses)
         uses[use] =
-            (sim_use_t){{argument->as.memory, known ? argument->size : 0, !!(argument->reserved & SIM_ARG_WRITTEN), 0},
+            (sim_use_t){{argument->as.memory, known ? argument->size : 0, !!(argument->access & TENON_ACCESS_WRITE), 0},
                         NULL,
                         false};
       use++;

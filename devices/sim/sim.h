@@ -41,10 +41,6 @@ typedef struct sim_item_t {
   void (*barrier)(const struct sim_item_t *item);
 } sim_item_t;
 
-/* In `reserved` of an argument of kind MEMORY: what a kernel does with its `size` bytes.  0: the bytes, if there are any, are
- * taken to be read, which is right of every argument that is used at all; what else is done to them is not checked. */
-enum { SIM_ARG_READ = 1, SIM_ARG_WRITTEN = 2 };
-
 typedef struct sim_table_t {
   uint32_t size, reserved;
   /* Puts a piece of work into a stream.  argument (bytes of it) and ranges are copied.  Fails with TENON_INVALID where a

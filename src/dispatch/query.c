@@ -224,8 +224,9 @@ const char *tenon_backend_name(int32_t index) {
 
 tenon_status_t tenon_device_find(const char *name, int32_t ordinal, tenon_device_t *out_device) {
   tn_backend_t *backend;
+  TN_TRY(tenon_start());
   TN_TRY(tn_backend_intern(name, &backend));
-  if (tn_device_builtin) TN_TRY(tn_device_builtin(name));
+  TN_TRY(tn_device_builtin(name));
   int32_t most = backend->device.type > 1 ? 255 : 0;
   if (ordinal < 0 || ordinal > most)
     return tn_fail(TENON_RANGE, "%s: ordinal %d: expected 0 to %d", name, (int)ordinal, (int)most);

@@ -112,11 +112,11 @@ TEST("a kernel gives the same at groups of 1, 3, 64 and 256 items, pointwise and
     CHECK_STATUS(copy_in(0, NULL, 1, x, 64, in, N * 4), TENON_OK);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
       uint32_t items = sizes[k];
-      tenon_kernel_argument_t first[] = {memory_of(x, 64, N * 4, SIM_ARG_READ),
-                                         memory_of(y, 64, N * 4, SIM_ARG_WRITTEN), value_of(&n, 8),
+      tenon_kernel_argument_t first[] = {memory_of(x, 64, N * 4, TENON_ACCESS_READ),
+                                         memory_of(y, 64, N * 4, TENON_ACCESS_WRITE), value_of(&n, 8),
                                          value_of(&factor, 4)};
-      tenon_kernel_argument_t second[] = {memory_of(x, 64, N * 4, SIM_ARG_READ),
-                                          memory_of(y, 0, ROWS * 4, SIM_ARG_WRITTEN), value_of(&width, 8),
+      tenon_kernel_argument_t second[] = {memory_of(x, 64, N * 4, TENON_ACCESS_READ),
+                                          memory_of(y, 0, ROWS * 4, TENON_ACCESS_WRITE), value_of(&width, 8),
                                           local_of(items * 4)};
       CHECK_STATUS(table->fill(&host.on[0], NULL, 2, host_at(y, 0), 64 + N * 4, "\0", 1), TENON_OK);
       CHECK_STATUS(launch(NULL, 2, scale, (N + items - 1) / items, items, 4, first), TENON_OK);
@@ -148,7 +148,7 @@ TEST("each item of a launch of three axes runs once, also after its program was 
   CHECK_STATUS(table->fill(&host.on[0], NULL, 1, host_at(y, 0), N * 4, "\0", 1), TENON_OK);
   CHECK_STATUS(table->record_begin(&host.on[0], NULL), TENON_OK);
   for (int i = 0; i < 2; i++) {
-    tenon_kernel_argument_t argument = memory_of(y, 0, N * 4, SIM_ARG_WRITTEN);
+    tenon_kernel_argument_t argument = memory_of(y, 0, N * 4, TENON_ACCESS_WRITE);
     tenon_launch_t l = {.size = sizeof l,
                         .argument_count = 1,
                         .ticket = 2,
@@ -200,7 +200,7 @@ TEST("a launch that reads what another stream writes is a race") {
   void *x = allocate(0, 64), *y = allocate(0, 64);
   int64_t n = 16;
   float factor = 1;
-  tenon_kernel_argument_t arguments[] = {memory_of(x, 0, 64, 0), memory_of(y, 0, 64, SIM_ARG_WRITTEN), value_of(&n, 8),
+  tenon_kernel_argument_t arguments[] = {memory_of(x, 0, 64, 0), memory_of(y, 0, 64, TENON_ACCESS_WRITE), value_of(&n, 8),
                                          value_of(&factor, 4)};
   CHECK_STATUS(table->fill(&host.on[0], a, 1, host_at(x, 60), 4, "a", 1), TENON_OK);
   CHECK_STATUS(launch(b, 2, scale, 16, 1, 4, arguments), TENON_OK);
