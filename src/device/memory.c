@@ -239,18 +239,23 @@ static void settle(tn_pool_t *pool) {
   }
 }
 
-tenon_status_t tn_memory_follow(tn_memory_t *m, tenon_stream_t *stream, uint64_t ticket, bool writes) {
+static tenon_status_t need(tenon_stream_t *stream, tenon_stream_t *of, uint64_t ticket, tn_needs_t *needs) {
+  if (tn_needs_add(needs, of, ticket)) return TENON_OK;
+  TN_TRY(tn_stream_follow(stream, needs)); /* more streams than there is room for */
+  (void)tn_needs_add(needs, of, ticket);
+  return TENON_OK;
+}
+
+tenon_status_t tn_memory_share(tn_memory_t *m, tenon_stream_t *stream, uint64_t ticket, bool writes,
+                               tn_needs_t *needs) {
   tenon_status_t status = TENON_OK;
   tn_use_t *own = NULL;
   tn_mutex_lock(&uses_lock);
-  if (m->stream != stream) {
-    uint64_t last = writes ? last_use(m) : __atomic_load_n(&m->wrote, __ATOMIC_RELAXED);
-    if (last) status = tn_stream_follow(stream, m->stream, last);
-  }
+  if (m->stream != stream)
+    status = need(stream, m->stream, writes ? last_use(m) : __atomic_load_n(&m->wrote, __ATOMIC_RELAXED), needs);
   for (tn_use_t *u = m->uses; u && status == TENON_OK; u = u->next) {
-    uint64_t last = writes ? u->used : u->wrote;
     if (u->stream == stream) own = u;
-    else if (last) status = tn_stream_follow(stream, u->stream, last);
+    else status = need(stream, u->stream, writes ? u->used : u->wrote, needs);
   }
   if (status == TENON_OK && m->stream == stream) {
     __atomic_store_n(writes ? &m->wrote : &m->read, ticket, __ATOMIC_RELAXED);

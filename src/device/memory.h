@@ -41,11 +41,14 @@ void tn_memory_put(void *memory); /* a storage's release function: any thread */
 /* Memory of somebody else's behind a storage. */
 tenon_status_t tn_memory_borrow(tenon_stream_t *stream, void *handle, uint64_t bytes, tn_memory_t **out_memory);
 
-tenon_status_t tn_memory_follow(tn_memory_t *memory, tenon_stream_t *stream, uint64_t ticket, bool writes);
-/* Work of `stream` with that ticket is going to use it: the stream comes after all that it must. */
-static inline tenon_status_t tn_memory_use(tn_memory_t *m, tenon_stream_t *stream, uint64_t ticket, bool writes) {
+/* Work of `stream` with that ticket is going to use it; what the stream must come after is added to `needs`, which it
+ * follows before that work is enqueued. */
+tenon_status_t tn_memory_share(tn_memory_t *memory, tenon_stream_t *stream, uint64_t ticket, bool writes,
+                               tn_needs_t *needs);
+static inline tenon_status_t tn_memory_use(tn_memory_t *m, tenon_stream_t *stream, uint64_t ticket, bool writes,
+                                           tn_needs_t *needs) {
   if (__builtin_expect(m->stream != stream || __atomic_load_n(&m->uses, __ATOMIC_RELAXED), 0))
-    return tn_memory_follow(m, stream, ticket, writes);
+    return tn_memory_share(m, stream, ticket, writes, needs);
   if (writes) __atomic_store_n(&m->wrote, ticket, __ATOMIC_RELAXED);
   else if (__builtin_expect(__atomic_load_n(&m->ordinal->has_several, __ATOMIC_RELAXED), 0))
     __atomic_store_n(&m->read, ticket, __ATOMIC_RELAXED);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 
 tn_waits_t tn_waits;
+static uint64_t skip;                    /* under the lock of clocks */
 static tn_mutex_t order = TN_MUTEX_INIT; /* of clocks and events of all streams */
 
 static void count(uint64_t *counter) { __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
@@ -250,16 +251,36 @@ static void set_done(tenon_stream_t *s, uint64_t ticket) {
     continue;
 }
 
+/* What a stream that is done has waited for is done with it. */
+typedef struct seen_t {
+  uint64_t up_to;
+  tn_needs_t before;
+} seen_t;
+
+static seen_t look(const tenon_stream_t *s) {
+  seen_t seen = {.up_to = quiet(s)};
+  tn_mutex_lock(&order);
+  seen.before.count = s->known.count < TN_NEEDS ? s->known.count : TN_NEEDS;
+  if (seen.before.count) memcpy(seen.before.at, s->known.at, seen.before.count * sizeof *seen.before.at);
+  tn_mutex_unlock(&order);
+  return seen;
+}
+
+static void is_done(tenon_stream_t *s, const seen_t *seen) {
+  set_done(s, seen->up_to);
+  for (size_t i = 0; i < seen->before.count; i++)
+    set_done((tenon_stream_t *)(uintptr_t)seen->before.at[i].stream, seen->before.at[i].ticket);
+}
+
 tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
-  uint64_t up_to = quiet(s);
+  seen_t seen = look(s);
   TN_TRY(tn_stream_check(s));
-  if (!o->has_streams || tn_stream_is_done(s, up_to ? up_to : UINT64_MAX)) return TENON_OK;
+  if (!o->has_streams || tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX)) return TENON_OK;
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
   if (status != TENON_OK) return tn_stream_fault(s, status, &fault);
-  set_done(s, up_to);
-  return TENON_OK;
+  return is_done(s, &seen), TENON_OK;
 }
 
 tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) { return tn_stream_finish(stream); }
@@ -267,13 +288,13 @@ tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) { return tn_stre
 tenon_status_t tenon_stream_query(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
-  uint64_t up_to = quiet(s);
+  seen_t seen = look(s);
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams) return TENON_OK;
   tenon_status_t status = o->table->stream_query(&o->context, s->native, &fault);
-  if (status == TENON_OK) set_done(s, up_to);
   if (status == TENON_UNAVAILABLE) return tn_fail(status, "the stream is not done yet");
-  return status == TENON_OK ? status : tn_stream_fault(s, status, &fault);
+  if (status != TENON_OK) return tn_stream_fault(s, status, &fault);
+  return is_done(s, &seen), TENON_OK;
 }
 
 tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
@@ -339,27 +360,99 @@ static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
   return TENON_OK;
 }
 
-tenon_status_t tn_stream_follow(tenon_stream_t *s, tenon_stream_t *of, uint64_t ticket) {
-  const tn_ordinal_t *mine = s->ordinal, *theirs = of->ordinal;
-  if (s == of || tn_stream_is_done(of, ticket)) return TENON_OK;
-  TN_TRY(tn_stream_check(of));
-  if (!mine->has_events || mine->plugin != theirs->plugin) {
-    count(&tn_waits.host);
-    return tn_stream_finish(of);
+void tn_waits_skip(uint64_t n) {
+  tn_mutex_lock(&order);
+  skip = n;
+  tn_mutex_unlock(&order);
+}
+
+static tenon_status_t wait_for(tenon_stream_t *s, tenon_stream_t *of) {
+  const tn_ordinal_t *mine = s->ordinal;
+  if (skip && --skip == 0) return TENON_OK;
+  return mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, of->event);
+}
+
+bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {
+  size_t i = 0;
+  if (!ticket || tn_stream_is_done(of, ticket)) return true;
+  while (i < needs->count && needs->at[i].stream != of) i++;
+  if (i == TN_NEEDS) return false;
+  if (i == needs->count) needs->at[needs->count++] = (struct tn_known_t){of, 0};
+  if (needs->at[i].ticket < ticket) needs->at[i].ticket = ticket;
+  return true;
+}
+
+/* Does who waits for `by` come after that of another stream? */
+static bool implies(const struct tn_known_t *by, const struct tn_known_t *that) {
+  const tenon_stream_t *s = by->stream;
+  bool is_recorded = s->event && known(&s->at_event, s) >= by->ticket; /* else it is recorded as of now */
+  return known(is_recorded ? &s->at_event : &s->known, that->stream) >= that->ticket;
+}
+
+static bool is_implied(const tn_needs_t *by, size_t without, const struct tn_known_t *that) {
+  for (size_t k = 0; k < by->count; k++)
+    if (k != without && implies(&by->at[k], that)) return true;
+  return false;
+}
+
+/* Can this one be left out too?  What was left out before must still be implied: not all that a stream knows now is known
+ * to who waited for it earlier. */
+static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *left_out) {
+  if (!is_implied(needs, i, &needs->at[i])) return false;
+  for (size_t k = 0; k < left_out->count; k++)
+    if (!is_implied(needs, i, &left_out->at[k])) return false;
+  return true;
+}
+
+static void leave_out(tn_needs_t *needs, size_t i) { needs->at[i] = needs->at[--needs->count]; }
+
+/* Waits that can be enqueued; the others are left, for the host. */
+static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs) {
+  tn_needs_t host = {0};
+  for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
+    const tenon_stream_t *of = needs->at[i].stream;
+    bool is_known = known(&s->known, of) >= needs->at[i].ticket;
+    bool is_host = !s->ordinal->has_events || s->ordinal->plugin != of->ordinal->plugin;
+    if (is_known) count(&tn_waits.implied);
+    else if (is_host) host.at[host.count++] = needs->at[i];
+    if (is_known || is_host) leave_out(needs, i);
+    else i++;
+  }
+  tn_needs_t left_out = {0};
+  for (size_t i = 0; i < needs->count;) {
+    if (are_implied(needs, i, &left_out)) {
+      count(&tn_waits.implied);
+      left_out.at[left_out.count++] = needs->at[i];
+      leave_out(needs, i);
+    } else i++;
   }
   tenon_status_t status = TENON_OK;
-  tn_mutex_lock(&order);
-  if (known(&s->known, of) >= ticket) count(&tn_waits.implied);
-  else if ((status = record(of, ticket)) == TENON_OK &&
-           (status = mine->table->stream_wait(&mine->context, s->native, &theirs->context, of->event)) == TENON_OK) {
+  for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
+    tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
+    if ((status = record(of, needs->at[i].ticket)) != TENON_OK || (status = wait_for(s, of)) != TENON_OK) break;
     learn_all(&s->known, &of->at_event, s);
     count(&tn_waits.enqueued);
   }
+  *needs = host;
+  return status;
+}
+
+tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
+  if (!needs->count) return TENON_OK;
+  for (size_t i = 0; i < needs->count; i++) TN_TRY(tn_stream_check(needs->at[i].stream));
+  tn_mutex_lock(&order);
+  tenon_status_t status = enqueue_waits(s, needs);
   tn_mutex_unlock(&order);
+  for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
+    count(&tn_waits.host);
+    status = tn_stream_finish((tenon_stream_t *)(uintptr_t)needs->at[i].stream);
+  }
   return status;
 }
 
 tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of) {
-  uint64_t last = __atomic_load_n(&of->ticket, __ATOMIC_ACQUIRE);
-  return last ? tn_stream_follow(stream, of, last) : tn_stream_check(of);
+  tn_needs_t needs = {0};
+  TN_TRY(tn_stream_check(of));
+  if (stream != of) (void)tn_needs_add(&needs, of, __atomic_load_n(&of->ticket, __ATOMIC_ACQUIRE));
+  return tn_stream_follow(stream, &needs);
 }

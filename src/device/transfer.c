@@ -22,8 +22,10 @@ static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const 
                        .from = from->at,
                        .to = to->at,
                        .peer = direction == TENON_COPY_PEER ? &from->ordinal->context : NULL};
-  tenon_status_t status = from->memory ? tn_memory_use(from->memory, stream, ticket, false) : TENON_OK;
-  if (status == TENON_OK && to->memory) status = tn_memory_use(to->memory, stream, ticket, true);
+  tn_needs_t needs = {0};
+  tenon_status_t status = from->memory ? tn_memory_use(from->memory, stream, ticket, false, &needs) : TENON_OK;
+  if (status == TENON_OK && to->memory) status = tn_memory_use(to->memory, stream, ticket, true, &needs);
+  if (status == TENON_OK) status = tn_stream_follow(stream, &needs);
   if (status != TENON_OK) return tn_stream_ended(stream), status;
   status = o->table->copy(&o->context, stream->native, &copy);
   tn_stream_ended(stream);

@@ -324,7 +324,7 @@ TEST("add, mul and relu are right where operands broadcast, by ranges, in both k
   }
 }
 
-TEST("matmul is right with batches that broadcast, transposes, a bias and relu; another activation is refused") {
+TEST("matmul is right with batches that broadcast, transposes, a bias and activations") {
   /* a[2,2,3] = 0..11, b[3,2] as its transpose [2,3] = 1..6, bias[2] = -27, 1; NumPy: maximum(a @ b.T + bias, 0) */
   static const float a_data[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, b_data[] = {1, 2, 3, 4, 5, 6},
                      bias_data[] = {-27, 1};
@@ -350,8 +350,11 @@ TEST("matmul is right with batches that broadcast, transposes, a bias and relu; 
     CHECK_STATUS(((tenon_run_fn)function_of("core::matmul"))(&call), TENON_OK);
     array_read(&c, out);
     for (int i = 0; i < 8; i++) CHECK(out[i] == expected[i]);
-    attrs[2].as.i = 2;
-    CHECK_STATUS(((tenon_run_fn)function_of("core::matmul"))(&call), TENON_UNIMPLEMENTED);
+    attrs[2].as.i = 2, attrs[3].as.f = 1, attrs[4].as.f = 20; /* clip: numpy.clip(a @ b.T + bias, 1, 20) */
+    static const float clipped[] = {1, 18, 1, 20, 17, 20, 20, 20};
+    CHECK_STATUS(((tenon_run_fn)function_of("core::matmul"))(&call), TENON_OK);
+    array_read(&c, out);
+    for (int i = 0; i < 8; i++) CHECK(out[i] == clipped[i]);
     finding_none();
     host_close(&host);
   }
