@@ -76,8 +76,11 @@ static tenon_status_t on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
 /* ---- on a device -------------------------------------------------------------------------------------------------- */
 
 /* TENON_GROUP=N makes all groups that size, for who looks for kernels that are wrong for some. */
+static int32_t wanted = -1;
+
+void tn_grid_group_set(uint32_t items) { __atomic_store_n(&wanted, (int32_t)items, __ATOMIC_RELAXED); }
+
 static uint32_t group_wanted(void) {
-  static int32_t wanted = -1;
   int32_t size = __atomic_load_n(&wanted, __ATOMIC_RELAXED);
   if (size < 0) {
     const char *text = getenv("TENON_GROUP");

@@ -1,0 +1,93 @@
+/* One source with three kernels, for the CPU and for every device that compiles: a pointwise one with attributes, a reduction
+ * of rows with memory of the group, a scatter with atomic additions.  And one that a device cannot compile. */
+#ifndef TENON_ON_DEVICE
+#include <tenon/source.h>
+#endif
+
+TENON_SOURCE_5(blend, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, float, scale, VALUE, int32_t, shift) {
+  TENON_EACH(i, n) y[i] = x[i] * scale + (float)((i + shift) % 7);
+}
+
+/* A group for each row; its items go over the row together. */
+TENON_SOURCE_4(row_sums, IN, float, x, OUT, float, sums, VALUE, int64_t, width, SHARED, float, part) {
+  uint32_t me = get_local_id(0), all = get_local_size(0);
+  GLOBAL const float *row = x + (int64_t)get_group_id(0) * width;
+  float sum = 0;
+  for (int64_t i = me; i < width; i += all) sum += row[i];
+  part[me] = sum;
+  BARRIER();
+  for (uint32_t k = 1; k < all; k *= 2) {
+    if (me % (2 * k) == 0 && me + k < all) part[me] += part[me + k];
+    BARRIER();
+  }
+  if (me == 0) sums[get_group_id(0)] = part[0];
+}
+
+TENON_SOURCE_3(clear, OUT, int32_t, counts, OUT, float, sums, VALUE, int64_t, n) {
+  TENON_EACH(i, n) counts[i] = 0, sums[i] = 0;
+}
+
+TENON_SOURCE_5(scatter, IN, int32_t, index, IN, float, x, INOUT, int32_t, counts, INOUT, float, sums, VALUE, int64_t,
+               n) {
+  TENON_EACH(i, n) {
+    atomic_add_i32(&counts[index[i]], 1);
+    atomic_add_f32(&sums[index[i]], x[i]);
+  }
+}
+
+TENON_SOURCE_3(copy_bf16, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) {
+  TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
+}
+
+#ifndef TENON_ON_DEVICE
+enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16 };
+TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
+           {"copy_bf16", copy_bf16})
+
+static tenon_status_t blend_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  float scale = (float)call->attrs[0].as.f;
+  int32_t shift = (int32_t)call->attrs[1].as.i;
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n),
+                                               TENON_VALUE(scale), TENON_VALUE(shift)};
+  return tenon_each(call, &code, BLEND, n, arguments, 5);
+}
+
+static tenon_status_t row_sums_run(tenon_call_t *call) {
+  int64_t rows = call->inputs[0]->shape[0], width = call->inputs[0]->shape[1];
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]),
+                                               TENON_VALUE(width), tenon_shared(sizeof(float))};
+  return tenon_groups(call, &code, ROW_SUMS, rows, arguments, 4);
+}
+
+static tenon_status_t scatter_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]), size = call->attrs[0].as.i;
+  const tenon_kernel_argument_t first[] = {tenon_out(call->outputs[0]), tenon_out(call->outputs[1]), TENON_VALUE(size)};
+  TENON_TRY(tenon_each(call, &code, CLEAR, size, first, 3));
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_in(call->inputs[1]),
+                                               tenon_inout(call->outputs[0]), tenon_inout(call->outputs[1]),
+                                               TENON_VALUE(n)};
+  return tenon_each(call, &code, SCATTER, n, arguments, 5);
+}
+
+static tenon_status_t bf16_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  return tenon_each(call, &code, COPY_BF16, n, arguments, 3);
+}
+
+extern const tenon_item_t broken[];
+/* clang-format off */
+TENON_LIBRARY(source, "1.0.0",
+  TENON_OP("blend(Tensor x, *, float scale, int shift) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", blend_run)),
+  TENON_OP("row_sums(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("x: [n, m]; out: [n]"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", row_sums_run)),
+  TENON_OP("scatter(Tensor index, Tensor x, *, dim size) -> (Tensor counts, Tensor sums)",
+    TENON_TYPES("index: i32; x: f32; counts = index; sums = x"), TENON_SHAPES("index: [n]; x: [n]; counts: [size]; sums: [size]"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("", scatter_run)),
+  TENON_OP("half_more(Tensor x) -> Tensor", TENON_TYPES("x: bf16; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("bf16", bf16_run)),
+  TENON_GROUP(broken))
+/* clang-format on */
+#endif

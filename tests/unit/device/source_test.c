@@ -1,0 +1,274 @@
+/* Source kernels: one text gives the CPU's results on every device at every group size; what a device cannot compile is said
+ * with the author's file and line; compiled code is kept in files that may be damaged, and that processes share. */
+#include <dirent.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/tensor.h"
+#include "tensors.h"
+
+#include "device/program.h"
+#include "dispatch/grid.h"
+#include "operators.h"
+#include "there.h"
+
+static const char *const names[] = {"sim", "opencl"};
+static char folder[] = "/tmp/tenon-cache-XXXXXX";
+
+static void load(void) {
+  if (!*getenv("TENON_CACHE")) return;
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libsource.so", 0, NULL), TENON_OK);
+}
+
+static bool is_there(const char *name) {
+  int32_t count;
+  return tenon_device_count(name, &count) == TENON_OK;
+}
+
+static tenon_tensor_t *made(uint32_t dtype, int32_t ndim, const int64_t *shape) {
+  tenon_tensor_t *t = NULL;
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(dtype), ndim, shape, &t), TENON_OK);
+  return t;
+}
+
+/* One call with its inputs on a device (type 1: the CPU); results on the host. */
+static tenon_status_t call_on(tenon_device_t device, const char *name, const char *attrs_text,
+                              tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+  const tenon_op_t *op = op_of(name);
+  tenon_attrs_t *attrs = attrs_of(op, attrs_text);
+  tenon_tensor_t *there[2] = {NULL}, *results[2] = {NULL};
+  for (int i = 0; i < 2 && inputs[i]; i++) CHECK_STATUS(tenon_tensor_copy_to(inputs[i], device, &there[i]), TENON_OK);
+  tenon_status_t status = tenon_op_call(op, attr_values(attrs), there, results, 0);
+  for (int i = 0; i < 2; i++) {
+    outputs[i] = NULL;
+    if (status == TENON_OK && results[i])
+      status = tenon_tensor_copy_to(results[i], (tenon_device_t){1, 0}, &outputs[i]);
+    tenon_tensor_release(results[i]), tenon_tensor_release(there[i]);
+  }
+  tenon_attrs_release(attrs);
+  return status;
+}
+
+typedef struct case_t {
+  const char *op, *attrs;
+  tenon_tensor_t *inputs[2];
+  double tolerance; /* relative, of floats: 0 where each result is one rounding after another in a fixed order */
+} case_t;
+
+static void make_cases(case_t *c) {
+  enum { N = 10007 };
+  int64_t n = N, shape[2] = {13, 997};
+  c[0] = (case_t){"source::blend", "scale=1.75; shift=3", {made(TENON_F32, 1, &n), NULL}, 0};
+  c[1] = (case_t){"source::row_sums", NULL, {made(TENON_F32, 2, shape), NULL}, 1e-5};
+  c[2] = (case_t){"source::scatter", "size=97", {made(TENON_I32, 1, &n), made(TENON_F32, 1, &n)}, 1e-5};
+  c[3] = (case_t){"source::half_more", NULL, {made(TENON_BF16, 1, &n), NULL}, 0};
+  uint64_t state = 5;
+  for (int i = 0; i < N; i++) {
+    ((float *)c[0].inputs[0]->data)[i] = (float)draw(&state) / 1e6f;
+    ((int32_t *)c[2].inputs[0]->data)[i] = (int32_t)(draw(&state) % 97);
+    ((float *)c[2].inputs[1]->data)[i] = (float)(draw(&state) % 1000) / 7;
+    ((uint16_t *)c[3].inputs[0]->data)[i] = (uint16_t)(0x3f80 + draw(&state) % 0x200);
+  }
+  for (int64_t i = 0; i < 13 * 997; i++) ((float *)c[1].inputs[0]->data)[i] = (float)(draw(&state) % 1000) / 9;
+}
+
+static void drop_cases(case_t *c) {
+  for (int i = 0; i < 4; i++) tenon_tensor_release(c[i].inputs[0]), tenon_tensor_release(c[i].inputs[1]);
+}
+
+static void compare(const tenon_tensor_t *found, const tenon_tensor_t *expected, double tolerance, const char *what) {
+  double worst = 0;
+  if (!found || !expected) return;
+  for (int64_t i = 0; i < tenon_count(expected); i++) {
+    bool is_float = tenon_dtype_id(expected->dtype) == TENON_F32;
+    double a = is_float ? ((float *)found->data)[i] : 0, b = is_float ? ((float *)expected->data)[i] : 0;
+    size_t size = expected->dtype.bits / 8;
+    if (!is_float || tolerance == 0)
+      b = 1,
+      a = memcmp((char *)found->data + (size_t)i * size, (char *)expected->data + (size_t)i * size, size) ? 9 : 1;
+    worst = fmax(worst, fabs(a - b) / fmax(fabs(b), 1e-30));
+  }
+  char text[200];
+  snprintf(text, sizeof text, "%s: relative difference %g", what, worst);
+  check_report(worst <= tolerance, __FILE__, __LINE__, "a device gives the CPU's results", text);
+}
+
+TEST("the CPU computes what C says") {
+  case_t c[4];
+  tenon_tensor_t *out[2];
+  setenv("TENON_CACHE", mkdtemp(folder), 1);
+  load();
+  make_cases(c);
+  CHECK_STATUS(call_on((tenon_device_t){1, 0}, c[0].op, c[0].attrs, c[0].inputs, out), TENON_OK);
+  for (int64_t i = 0; out[0] && i < tenon_count(out[0]); i++) {
+    float product = ((float *)c[0].inputs[0]->data)[i] * 1.75f;
+    if (((float *)out[0]->data)[i] != product + (float)((i + 3) % 7)) {
+      CHECK_NEVER("another value");
+      break;
+    }
+  }
+  tenon_tensor_release(out[0]);
+  CHECK_STATUS(call_on((tenon_device_t){1, 0}, c[2].op, c[2].attrs, c[2].inputs, out), TENON_OK);
+  int32_t counts[97] = {0};
+  for (int64_t i = 0; i < tenon_count(c[2].inputs[0]); i++) counts[((int32_t *)c[2].inputs[0]->data)[i]]++;
+  CHECK(out[0] && memcmp(out[0]->data, counts, sizeof counts) == 0);
+  tenon_tensor_release(out[0]), tenon_tensor_release(out[1]);
+  drop_cases(c);
+}
+
+TEST("pointwise with attributes, a reduction with memory of the group, a scatter with atomics: the same at groups of "
+     "1, 3, 64, 256") {
+  static const uint32_t groups[] = {1, 3, 64, 256};
+  case_t c[4];
+  make_cases(c);
+  for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
+    if (!is_there(names[d])) continue;
+    tenon_device_t device = device_of(names[d], 0);
+    for (int k = 0; k < 4; k++) {
+      tenon_tensor_t *expected[2], *found[2];
+      CHECK_STATUS(call_on((tenon_device_t){1, 0}, c[k].op, c[k].attrs, c[k].inputs, expected), TENON_OK);
+      for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        char what[100];
+        snprintf(what, sizeof what, "%s on %s in groups of %u", c[k].op, names[d], groups[g]);
+        tn_grid_group_set(groups[g]);
+        check_report(call_on(device, c[k].op, c[k].attrs, c[k].inputs, found) == TENON_OK, __FILE__, __LINE__, what,
+                     tenon_error());
+        for (int o = 0; o < 2; o++)
+          if (expected[o]) compare(found[o], expected[o], c[k].tolerance, what), tenon_tensor_release(found[o]);
+      }
+      tn_grid_group_set(0);
+      for (int o = 0; o < 2; o++) tenon_tensor_release(expected[o]);
+    }
+  }
+  drop_cases(c);
+  char *report;
+  CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
+  CHECK(*report == 0);
+  tenon_text_release(report);
+  if (!is_there("opencl")) SKIP("there is no driver of OpenCL: sim alone was compared");
+}
+
+TEST("a text that a device cannot compile is an error with the author's file and line") {
+  int64_t n = 4;
+  tenon_tensor_t *x = made(TENON_F32, 1, &n), *inputs[2] = {x, NULL}, *out[2];
+  CHECK_STATUS(call_on((tenon_device_t){1, 0}, "source::spoil", NULL, inputs, out), TENON_OK);
+  tenon_tensor_release(out[0]);
+  for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
+    if (!is_there(names[d])) continue;
+    for (int i = 0; i < 2; i++) { /* a failure is not kept */
+      CHECK(call_on(device_of(names[d], 0), "source::spoil", NULL, inputs, out) != TENON_OK);
+      CHECK_TEXT(tenon_error(), "broken.c:7:59");
+      CHECK_TEXT(tenon_error(), "wrong_word");
+    }
+  }
+  tenon_tensor_release(x);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------------------------------ */
+
+static int entries(char *out_path) { /* of the folder; the path of one */
+  char path[600];
+  int count = 0;
+  snprintf(path, sizeof path, "%s", folder);
+  DIR *dir = opendir(path);
+  for (struct dirent *e; dir && (e = readdir(dir));) {
+    if (e->d_name[0] == '.') continue;
+    count++;
+    if (out_path) snprintf(out_path, 600, "%s/%.300s", folder, e->d_name);
+  }
+  if (dir) closedir(dir);
+  return count;
+}
+
+static void empty_cache(void) {
+  for (char path[600]; entries(path) > 0;) CHECK(unlink(path) == 0);
+}
+
+/* A process of its own: what it compiled and what it read from files. */
+static void in_process(const char *device, int *out_compiled, int *out_read) {
+  int pipe_of[2], numbers[3] = {-1, -1, 0};
+  CHECK(pipe(pipe_of) == 0);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    case_t c[4];
+    tenon_tensor_t *expected[2], *found[2];
+    check_failures = 0;
+    tn_program_counts = (tn_program_counts_t){0};
+    load();
+    make_cases(c);
+    CHECK_STATUS(call_on((tenon_device_t){1, 0}, c[0].op, c[0].attrs, c[0].inputs, expected), TENON_OK);
+    CHECK_STATUS(call_on(device_of(device, 0), c[0].op, c[0].attrs, c[0].inputs, found), TENON_OK);
+    compare(found[0], expected[0], 0, "through the cache");
+    numbers[0] = (int)tn_program_counts.compiled, numbers[1] = (int)tn_program_counts.read, numbers[2] = check_failures;
+    if (write(pipe_of[1], numbers, sizeof numbers) != sizeof numbers) _exit(2);
+    _exit(0);
+  }
+  close(pipe_of[1]);
+  CHECK(read(pipe_of[0], numbers, sizeof numbers) == sizeof numbers && numbers[2] == 0);
+  close(pipe_of[0]);
+  CHECK(waitpid(child, NULL, 0) == child);
+  *out_compiled = numbers[0], *out_read = numbers[1];
+}
+
+TEST("compiled code is found again by another process; damaged, cut or foreign entries are made anew") {
+  int compiled, read;
+  char path[600];
+  tenon_shutdown();
+  for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
+    empty_cache();
+    if (strcmp(names[d], "opencl") == 0) continue; /* its driver is not for children of fork */
+    in_process(names[d], &compiled, &read);
+    CHECK(compiled == 1 && read == 0 && entries(path) == 1);
+    in_process(names[d], &compiled, &read);
+    CHECK(compiled == 0 && read == 1);
+    struct stat info;
+    CHECK(stat(path, &info) == 0);
+    for (off_t at = 0; at < info.st_size; at += info.st_size / 7) { /* a flipped bit anywhere */
+      FILE *file = fopen(path, "r+b");
+      fseek(file, (long)at, SEEK_SET);
+      int byte = fgetc(file);
+      fseek(file, (long)at, SEEK_SET);
+      fputc(byte ^ 4, file);
+      fclose(file);
+      in_process(names[d], &compiled, &read);
+      CHECK(compiled == 1 && read == 0);
+    }
+    for (int cut = 0; cut < 4; cut++) {
+      CHECK(truncate(path, cut == 3 ? info.st_size - 1 : cut * 20) == 0);
+      in_process(names[d], &compiled, &read);
+      CHECK(compiled == 1 && read == 0 && entries(NULL) == 1);
+    }
+    CHECK(chmod(path, 0666) == 0); /* others may have changed it */
+    in_process(names[d], &compiled, &read);
+    CHECK(compiled == 1);
+  }
+}
+
+TEST("processes that race for an entry all work, and leave one") {
+  enum { RACERS = 6 };
+  pid_t children[RACERS];
+  empty_cache();
+  fflush(NULL);
+  for (int i = 0; i < RACERS; i++)
+    if (!(children[i] = fork())) {
+      int compiled, read;
+      check_failures = 0;
+      in_process("sim", &compiled, &read);
+      _exit(check_failures || compiled + read != 1 ? 1 : 0);
+    }
+  for (int i = 0; i < RACERS; i++) {
+    int status = -1;
+    CHECK(waitpid(children[i], &status, 0) == children[i] && status == 0);
+  }
+  CHECK(entries(NULL) == 1);
+}
+
+TEST("nothing is left behind") {
+  empty_cache();
+  CHECK(rmdir(folder) == 0);
+  tenon_shutdown();
+}
