@@ -52,6 +52,25 @@ static inline tenon_status_t synchronize(int32_t ordinal, void *stream) {
   return table->stream_synchronize(&host.on[ordinal], stream, &fault);
 }
 
+static inline tenon_status_t nothing(void *argument, void *const *addresses, char *message) {
+  (void)argument, (void)addresses, (void)message;
+  return TENON_OK;
+}
+
+static inline tenon_status_t use(int32_t ordinal, void *stream, uint64_t ticket, void *memory, uint64_t offset,
+                                 uint64_t bytes, uint32_t is_write) {
+  sim_range_t range = {host_at(memory, offset), bytes, is_write, 0};
+  return tests->enqueue(&host.on[ordinal], stream, ticket, "use", nothing, NULL, 0, 1, &range);
+}
+
+static inline void record(int32_t ordinal, void *event, void *stream) {
+  CHECK_STATUS(table->event_record(&host.on[ordinal], event, stream), TENON_OK);
+}
+
+static inline void follow(int32_t ordinal, void *stream, int32_t of, void *event) {
+  CHECK_STATUS(table->stream_wait(&host.on[ordinal], stream, &host.on[of], event), TENON_OK);
+}
+
 static inline void finding_none(void) {
   sim_finding_t found = {0};
   if (!CHECK(tests->races(&host.on[0], &found, 1) == 0)) fprintf(stderr, "  %s\n", found.text);

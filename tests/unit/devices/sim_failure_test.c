@@ -3,6 +3,7 @@
 #include "devices/sim.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -307,6 +308,32 @@ TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping o
   }
   CHECK(mappings() <= maps + 3 && files() == open_files);
   CHECK(resident() <= pages + 64);
+}
+
+TEST("as a shared object it exports one function, and is loaded, used and unloaded 1,000 times without growth") {
+  int maps = 0, open_files = 0;
+  long pages = 0;
+  for (int i = 0; i < 1000; i++) {
+    const tenon_descriptor_t *(*entry)(void);
+    host_t theirs;
+    void *memory = NULL, *library = dlopen(TEST_LIBRARIES "/../../devices/sim.so", RTLD_NOW | RTLD_LOCAL);
+    if (!CHECK(library != NULL)) return;
+    void *symbol = dlsym(library, "tenon_library");
+    if (!CHECK(symbol != NULL && !dlsym(library, "sim_lock") && !dlsym(library, "tenon_library_sim"))) return;
+    memcpy(&entry, &symbol, sizeof entry);
+    if (!CHECK_STATUS(host_open(entry(), "", &theirs), TENON_OK)) return;
+    CHECK_STATUS(theirs.table->allocate(&theirs.on[1], 100, &memory), TENON_OK);
+    CHECK_STATUS(theirs.table->fill(&theirs.on[1], NULL, 1, host_at(memory, 0), 100, "a", 1), TENON_OK);
+    host_close(&theirs);
+    CHECK(!dlclose(library));
+    CHECK(!dlopen(TEST_LIBRARIES "/../../devices/sim.so", RTLD_NOW | RTLD_NOLOAD));
+    if (i == 20) maps = mappings(), open_files = files(), pages = resident();
+  }
+  CHECK(mappings() <= maps + 3 && files() == open_files && resident() <= pages + 64);
+  pid_t child = fork(); /* it watched for forks: not any more */
+  if (!child) _exit(0);
+  int state = -1;
+  CHECK(waitpid(child, &state, 0) == child && state == 0);
 }
 
 TEST("in the child after a fork idle streams work on, what was pending is lost there, and memory is the child's own") {

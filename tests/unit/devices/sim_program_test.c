@@ -65,6 +65,12 @@ static const char *const source = ITEM
     "  at->barrier(at);\n"
     "  if (!me) y[at->group[0]] = part[0];\n"
     "}\n"
+    "void two(const item_t *at, void *const *a) {\n" /* pieces of local memory */
+    "  int *one = a[1], *two = a[2], me = (int)at->item[0];\n"
+    "  one[me] = 1 + me, two[me] = 10 * me;\n"
+    "  at->barrier(at);\n"
+    "  ((int *)a[0])[me] = one[me] + two[at->items[0] - 1 - at->item[0]];\n"
+    "}\n"
     "void uneven(const item_t *at, void *const *a) { (void)a; if (at->item[0]) at->barrier(at); }\n"
     "void place(const item_t *at, void *const *a) {\n" /* where each item of a launch of three axes is */
     "  uint64_t x = at->group[0] * at->items[0] + at->item[0], y = at->group[1] * at->items[1] + at->item[1];\n"
@@ -154,8 +160,8 @@ TEST("each item of a launch of three axes runs once, also after its program was 
                         .ticket = 2,
                         .kernel = kernels[i],
                         .arguments = &argument,
-                        .groups = {X / 3, Y / 2, Z},
-                        .group = {3, 2, 1}};
+                        .groups = {X / 2, Y / 2, Z / 3},
+                        .group = {2, 2, 3}};
     CHECK_STATUS(table->launch(&host.on[0], NULL, &l), TENON_OK);
   }
   CHECK_STATUS(table->record_end(&host.on[0], NULL, &recording), TENON_OK);
@@ -190,6 +196,19 @@ TEST("a barrier that not all items reach fails the launch, and a launch that can
   CHECK_STATUS(table->stream_synchronize(&host.on[0], stream, &fault), TENON_INVALID);
   CHECK_TEXT(host_text, "kernel `uneven`: 1 of the 4 items of a group ended where the others came to a barrier");
   CHECK(fault.ticket == 3);
+  host_close(&host);
+}
+
+TEST("pieces of local memory lie apart") {
+  enum { N = 20 };
+  int out[N];
+  if (!open_sim("")) return;
+  void *program = load(source, "-DFIRST=0"), *y = allocate(0, N * 4);
+  tenon_kernel_argument_t arguments[] = {memory_of(y, 0, N * 4, SIM_ARG_WRITTEN), local_of(N * 4), local_of(N * 4)};
+  CHECK_STATUS(launch(NULL, 1, find(program, "two"), 1, N, 3, arguments), TENON_OK);
+  CHECK_STATUS(copy_out(0, NULL, 2, out, y, 0, sizeof out), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  for (int i = 0; i < N; i++) CHECK(out[i] == 1 + i + 10 * (N - 1 - i));
   host_close(&host);
 }
 

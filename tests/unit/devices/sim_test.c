@@ -83,6 +83,77 @@ TEST("bytes come back as they went in: in both kinds of handles, at offsets, ove
   }
 }
 
+TEST("copies within one memory that overlap are as by memmove, to both sides") {
+  enum { N = 200000 };
+  static unsigned char in[N], out[N], expected[N];
+  if (!open_sim("")) return;
+  void *memory = allocate(0, N);
+  for (int i = 0; i < N; i++) in[i] = (unsigned char)(i * 31 >> 3);
+  for (int shift = -1000; shift <= 1000; shift += 200) {
+    uint64_t from = shift < 0 ? (uint64_t)-shift : 0, to = shift > 0 ? (uint64_t)shift : 0;
+    uint64_t bytes = N - (from > to ? from : to);
+    memcpy(expected, in, N), memmove(expected + to, expected + from, bytes);
+    CHECK_STATUS(copy_in(0, NULL, 1, memory, 0, in, N), TENON_OK);
+    CHECK_STATUS(host_copy(&host, 0, NULL, 2, TENON_COPY_WITHIN, host_at(memory, to), host_at(memory, from), bytes),
+                 TENON_OK);
+    CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, N), TENON_OK);
+    CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+    CHECK(!memcmp(out, expected, N));
+  }
+  host_close(&host);
+}
+
+TEST("host memory is read when the stream comes to a copy, not before") {
+  if (!open_sim("")) return;
+  char in = 1, out = 0;
+  _Atomic int state = 0;
+  char *memory = allocate(0, 8);
+  probe_t probe = {memory, &state};
+  sim_range_t range = {host_at(memory, 4), 1, 1, 0};
+  CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range), TENON_OK);
+  CHECK_STATUS(copy_in(0, NULL, 2, memory, 0, &in, 1), TENON_OK);
+  while (state != 1) usleep(100);
+  in = 2; /* which a host must not do */
+  state = 2;
+  CHECK_STATUS(copy_out(0, NULL, 3, &out, memory, 0, 1), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  CHECK(out == 2);
+  host_close(&host);
+}
+
+TEST("without peers a copy between ordinals is refused, and a wrong copy or fill is too") {
+  char byte = 0;
+  if (!open_sim("peers=0")) return;
+  void *a = allocate(0, 64), *b = allocate(1, 64);
+  CHECK(table->peers(&host.on[1], &host.on[0]) == 0);
+  CHECK_STATUS(host_copy(&host, 1, NULL, 1, TENON_COPY_PEER, host_at(b, 0), host_at(a, 0), 64), TENON_INVALID);
+  CHECK_TEXT(host_text, "ask peers() first");
+  CHECK_STATUS(tests->set(&host.on[0], "peers=1"), TENON_OK);
+  CHECK(table->peers(&host.on[1], &host.on[0]) == 1);
+  CHECK_STATUS(host_copy(&host, 1, NULL, 1, TENON_COPY_PEER, host_at(b, 0), host_at(a, 0), 64), TENON_OK);
+  CHECK_STATUS(host_copy(&host, 0, NULL, 1, 5, host_at(a, 0), host_at(a, 0), 64), TENON_INVALID);
+  CHECK_STATUS(host_copy(&host, 0, NULL, 1, TENON_COPY_WITHIN, host_at(a, 0), host_at(a, 0), 0), TENON_INVALID);
+  CHECK_STATUS(copy_in(0, NULL, 1, a, 0, NULL, 8), TENON_INVALID);
+  CHECK_STATUS(table->fill(&host.on[0], NULL, 1, host_at(a, 0), 8, &byte, 3), TENON_INVALID);
+  CHECK_STATUS(table->fill(&host.on[0], NULL, 1, host_at(a, 0), 9, "abcd", 4), TENON_INVALID);
+  host_close(&host);
+}
+
+TEST("a handle that was destroyed is known as such, unless a setting has handles given again") {
+  for (int reuse = 0; reuse < 2; reuse++) {
+    if (!open_sim(reuse ? "reuse=1" : "")) return;
+    void *old = event_create(0);
+    table->event_destroy(&host.on[0], old);
+    void *young = event_create(0);
+    CHECK((old == young) == reuse);
+    CHECK_STATUS(table->event_query(&host.on[0], old), reuse ? TENON_OK : TENON_INVALID);
+    table->event_destroy(&host.on[0], old); /* no matter */
+    CHECK_STATUS(table->event_query(&host.on[0], young), reuse ? TENON_INVALID : TENON_OK);
+    CHECK_STATUS(table->event_query(&host.on[1], young), TENON_INVALID);
+    host_close(&host);
+  }
+}
+
 TEST("what is no memory, not this ordinal's, or too short is refused with its name") {
   static const char *const settings[] = {"", "handles=1"};
   for (int i = 0; i < 2; i++) {
@@ -303,9 +374,9 @@ TEST("memory and streams of others are used until they are given back") {
 
 TEST("settings that are not understood are refused as a whole, with those that are") {
   static const char *const bad[] = {
-      "delay",           "delay=",    "delay=x",    "delay=1000001", "handles=2",
-      "fail=what:3",     "fail=copy", "fail=copy:", "check=yes",     "seed=99999999999999999999",
-      "delay=1,,seed=2", "lose=2:1",  "a=1"};
+      "delay",           "delay=",     "delay=x",  "delay=1000001",  "handles=2", "fail=what:3",
+      "fail=copy",       "fail=copy:", "delay=5x", "peers=1;seed=2", "check=yes", "seed=99999999999999999999",
+      "delay=1,,seed=2", "lose=2:1",   "a=1"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     host_t closed;
     CHECK_STATUS(host_open(tenon_library_sim(), bad[i], &closed), TENON_INVALID);
