@@ -180,11 +180,7 @@ static void stop(tenon_device_context_t *context) {
   if (!device) return;
   context->state = NULL;
   if (ocl_device_here()) { /* else the driver's threads are not here: it would wait for ever */
-    pthread_mutex_lock(&device->lock);
-    for (ocl_stream_t *stream = device->streams; stream; stream = stream->next) stream->destroyed = true;
-    pthread_mutex_unlock(&device->lock);
-    ocl_stream_finish_all(device);
-    ocl_notice_settle(device, true);
+    ocl_stream_close_all(device);
     if (device->service) ocl.Finish(device->service), ocl.ReleaseCommandQueue(device->service);
     if (device->context) ocl.ReleaseContext(device->context);
   }
@@ -239,14 +235,15 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
 
 /* Of an ordinal; "declined" of the plug-in: a text, a line for each device that is not used, with the reason. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
+  static tenon_status_t (*const enqueue_failure)(tenon_on_t, void *, uint64_t) = ocl_enqueue_failure;
   ocl_device_t *device = ocl_device(on);
   if (strcmp(name, "declined") == 0) return found.declined;
   if (!device) return NULL;
   if (strcmp(name, "cl_platform_id") == 0) return device->platform;
   if (strcmp(name, "cl_device_id") == 0) return device->id;
   if (strcmp(name, "cl_context") == 0) return device->context;
-  if (strcmp(name, "stream") == 0) return ocl_stream(on, stream);
-  if (strcmp(name, "cl_command_queue") == 0) return ocl_stream(on, stream)->queue;
+  if (strcmp(name, "enqueue_failure") == 0) return (void *)&enqueue_failure;
+  if (strcmp(name, "cl_command_queue") == 0 || strcmp(name, "stream") == 0) return ocl_stream(on, stream)->queue;
   return NULL;
 }
 

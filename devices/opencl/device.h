@@ -10,7 +10,6 @@
 #include <stdbool.h>
 
 struct ocl_stream_t;
-struct ocl_notice_t;
 
 typedef struct ocl_device_t {
   cl_platform_id platform;
@@ -21,7 +20,6 @@ typedef struct ocl_device_t {
   pthread_mutex_t lock;         /* of `streams` */
   struct ocl_stream_t *streams; /* all that are not done, the destroyed ones too */
   uint32_t walkers;             /* who goes along them: none is taken off */
-  struct ocl_notice_t *notices; /* of its events, not told yet */
   _Atomic uint64_t freed;       /* grows with each memory object that is let go: another may get its handle */
   uint64_t memory, largest, local_most;
   uint32_t units, group_most;

@@ -95,10 +95,11 @@ tenon_status_t ocl_event_synchronize(tenon_on_t on, void *event) {
 }
 
 /* The end of a wait for an event of another context. */
-static void set_user_event(ocl_notice_t *notice, cl_int status) {
-  cl_event user = (cl_event)notice->argument;
+static void set_user_event(void *argument, cl_int status) {
+  cl_event user = (cl_event)argument;
   ocl.SetUserEventStatus(user, status < 0 ? status : CL_COMPLETE);
   ocl.ReleaseEvent(user);
+  if (status < 0) ocl_notice_settle(); /* of work that now has failed too */
 }
 
 tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void *event) {
@@ -111,7 +112,7 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
   if (of->state != on->state && ocl_event_status(now.event) > 0) { /* a driver's wait list knows one context only */
     what = user = ocl.CreateUserEvent(ocl_device(on)->context, &error);
     if (user) ocl.RetainEvent(user); /* the notice's */
-    if (!error) error = ocl_notice_create(ocl_device(of), now.event, set_user_event, NULL, user, &notice);
+    if (!error) error = ocl_notice_create(ocl_device(of), now.event, set_user_event, user, &notice);
     if (error && user) ocl.ReleaseEvent(user);
   }
   tenon_status_t began = error ? TENON_OK : ocl_stream_begin(on, stream);
@@ -154,4 +155,28 @@ tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
   }
   give_back(now);
   return found;
+}
+
+static void fail_user_event(void *argument, cl_int status) {
+  set_user_event(argument, status < 0 ? status : CL_OUT_OF_RESOURCES);
+}
+
+tenon_status_t ocl_enqueue_failure(tenon_on_t on, void *handle, uint64_t ticket) {
+  ocl_stream_t *stream = ocl_stream(on, handle);
+  cl_event before, user, barrier = NULL;
+  cl_int error = CL_SUCCESS;
+  TENON_TRY(ocl_stream_begin(on, stream));
+  error = ocl_stream_mark(stream, &before);
+  if (!error) user = ocl.CreateUserEvent(ocl_device(on)->context, &error);
+  if (!error) {
+    ocl.RetainEvent(before), ocl.RetainEvent(user);
+    error = ocl.EnqueueBarrierWithWaitList(stream->queue, 1, &user, &barrier);
+    ocl_stream_end(stream, error, barrier, ticket);
+    if (!error) error = ocl_notice_create(ocl_device(on), before, fail_user_event, user, NULL);
+    if (error) fail_user_event(user, error);
+    ocl.ReleaseEvent(user), ocl.ReleaseEvent(before);
+  } else {
+    pthread_mutex_unlock(&stream->lock);
+  }
+  return error ? ocl_fail(on, error, "cannot enqueue what fails") : TENON_OK;
 }

@@ -7,8 +7,9 @@ cl_int ocl_event_status(cl_event event) {
   return error ? error : status;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists */
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
+static ocl_notice_t *notices; /* not told yet, of all devices */
 static ocl_notice_t *orphans; /* told by others: the driver may come yet */
 
 enum { DRIVER = 1 << 16 }; /* the driver's hold: of the structure, not of the event, as it may never let go */
@@ -35,7 +36,7 @@ static void unlink_from(ocl_notice_t *notice) {
 /* The first who comes calls the function; the device may end when the notice is off its list. */
 static void tell(ocl_notice_t *notice, cl_int status) {
   if (atomic_exchange(&notice->told, true)) return;
-  notice->function(notice, status);
+  notice->function(notice->argument, status);
   pthread_mutex_lock(&lock);
   unlink_from(notice);
   if ((notice->is_orphan = !notice->driver_came)) link_to(notice, &orphans);
@@ -58,15 +59,15 @@ static void OCL_CALL on_event(cl_event event, cl_int status, void *user) {
   driver_came((ocl_notice_t *)user);
 }
 
-cl_int ocl_notice_create(ocl_device_t *device, cl_event event, void (*function)(ocl_notice_t *, cl_int),
-                         void (*callback)(void *, tenon_status_t), void *argument, ocl_notice_t **out_notice) {
+cl_int ocl_notice_create(const ocl_device_t *device, cl_event event, void (*function)(void *, cl_int), void *argument,
+                         ocl_notice_t **out_notice) {
   ocl_notice_t *notice = (ocl_notice_t *)calloc(1, sizeof *notice);
   if (!notice) return CL_OUT_OF_HOST_MEMORY;
   atomic_store(&notice->holds, DRIVER + (out_notice ? 2 : 1));
-  notice->event = event, notice->function = function, notice->callback = callback, notice->argument = argument;
+  notice->device = device, notice->event = event, notice->function = function, notice->argument = argument;
   ocl.RetainEvent(event);
   pthread_mutex_lock(&lock);
-  link_to(notice, &device->notices);
+  link_to(notice, &notices);
   pthread_mutex_unlock(&lock);
   cl_int error = ocl.SetEventCallback(event, CL_COMPLETE, on_event, notice);
   if (error) { /* the driver will not come */
@@ -94,20 +95,29 @@ bool ocl_notice_wait(ocl_notice_t *notice) {
   return ocl_notice_try(notice);
 }
 
-void ocl_notice_settle(ocl_device_t *device, bool wait) {
+void ocl_notice_settle(void) {
   pthread_mutex_lock(&lock);
-  for (ocl_notice_t *notice = device->notices; notice;) {
+  for (ocl_notice_t *notice = notices; notice;) {
     if (!notice->told && ocl_event_status(notice->event) < 0) {
       atomic_fetch_add(&notice->holds, 1);
       pthread_mutex_unlock(&lock);
       ocl_notice_try(notice);
       drop(notice, 1);
       pthread_mutex_lock(&lock);
-      notice = device->notices;
+      notice = notices;
     } else {
       notice = notice->next;
     }
   }
-  while (wait && device->notices) pthread_cond_wait(&told, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+void ocl_notice_finish(const ocl_device_t *device) {
+  ocl_notice_settle();
+  pthread_mutex_lock(&lock);
+  for (ocl_notice_t *notice = notices; notice;) {
+    if (notice->device == device) pthread_cond_wait(&told, &lock), notice = notices;
+    else notice = notice->next;
+  }
   pthread_mutex_unlock(&lock);
 }

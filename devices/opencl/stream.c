@@ -57,11 +57,13 @@ static void settle(ocl_stream_t *stream) {
   ocl_stream_break(stream, status, entry->ticket, entry->origin);
 }
 
-/* Under the device's lock: takes those off its list that were destroyed and are done. */
-static void sweep(ocl_device_t *device) {
+/* Under the device's lock: takes those off its list that were destroyed and are done.  One that failed stays there until
+ * the device is stopped: PoCL 3.1 uses its events yet when it has said that they failed. */
+static void sweep(ocl_device_t *device, bool stopping) {
   for (ocl_stream_t **at = &device->streams, *stream; !device->walkers && (stream = *at);) {
     pthread_mutex_lock(&stream->lock);
-    bool done = stream->destroyed && (settle(stream), stream->failure || !stream->count);
+    settle(stream);
+    bool done = stopping || (stream->destroyed && !stream->failure && !stream->count);
     pthread_mutex_unlock(&stream->lock);
     if (!done) {
       at = &stream->next;
@@ -98,7 +100,7 @@ tenon_status_t ocl_stream_open(tenon_on_t on, cl_command_queue imported, ocl_str
   stream->device = device, stream->capacity = CAPACITY;
   stream->imported = imported != NULL, stream->timed = properties & CL_QUEUE_PROFILING_ENABLE;
   pthread_mutex_lock(&device->lock);
-  sweep(device);
+  sweep(device, false);
   stream->next = device->streams, device->streams = stream;
   pthread_mutex_unlock(&device->lock);
   *out_stream = stream;
@@ -120,7 +122,7 @@ void ocl_stream_destroy(tenon_on_t on, void *handle) {
   ocl_stream_flush(stream);
   pthread_mutex_unlock(&stream->lock);
   pthread_mutex_lock(&ocl_device(on)->lock);
-  sweep(ocl_device(on));
+  sweep(ocl_device(on), false);
   pthread_mutex_unlock(&ocl_device(on)->lock);
 }
 
@@ -193,7 +195,7 @@ void ocl_stream_break(ocl_stream_t *stream, cl_int failure, uint64_t fault, ocl_
   if (stream->failure) return;
   stream->failure = failure, stream->fault = fault;
   ocl_stream_hold(stream->origin = origin);
-  /* The events are kept as long as the stream: PoCL 3.1 uses them yet when it has said that they failed. */
+  /* The events are kept, see sweep(). */
   for (uint32_t i = 0; i < stream->count; i++) waits_drop(entry_of(stream, i));
 }
 
@@ -217,6 +219,10 @@ void ocl_stream_flush(ocl_stream_t *stream) {
 
 /* ---- failures --------------------------------------------------------------------------------------------------------- */
 
+tenon_status_t ocl_failure_status(cl_int failure) {
+  return ocl_error_status(failure) == TENON_MEMORY ? TENON_MEMORY : TENON_ABORTED; /* UNAVAILABLE would be: not yet */
+}
+
 tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fault_t *fault) {
   uint64_t ticket = 0;
   cl_int failure = 0;
@@ -230,13 +236,12 @@ tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fau
     at = failure ? origin : NULL;
   }
   if (!failure) return TENON_OK;
-  ocl_notice_settle(stream->device, false);
+  ocl_notice_settle();
   if (fault) fault->ticket = ticket;
-  tenon_status_t status = ocl_error_status(failure) == TENON_MEMORY ? TENON_MEMORY : TENON_ABORTED;
   char which[40] = "work";
   if (ticket) snprintf(which, sizeof which, "call %llu", (unsigned long long)ticket);
   return tenon_fail(
-      on, status,
+      on, ocl_failure_status(failure),
       "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s%s%s; what came "
       "after it was not done, and nothing can be: use another stream",
       on->ordinal, which, failure, failure < -1 ? " (" : "", failure < -1 ? ocl_error_name(failure) : "",
@@ -278,8 +283,14 @@ void ocl_stream_finish_all(ocl_device_t *device) {
     pthread_mutex_lock(&device->lock);
   }
   device->walkers--;
-  sweep(device);
+  sweep(device, false);
   pthread_mutex_unlock(&device->lock);
+}
+
+void ocl_stream_close_all(ocl_device_t *device) {
+  ocl_stream_finish_all(device);
+  ocl_notice_finish(device);
+  sweep(device, true);
 }
 
 tenon_status_t ocl_synchronize(tenon_on_t on) {
@@ -290,7 +301,7 @@ tenon_status_t ocl_synchronize(tenon_on_t on) {
   device->walkers++;
   for (ocl_stream_t *stream = device->streams; stream && !status; stream = stream->next) {
     pthread_mutex_unlock(&device->lock);
-    status = ocl_stream_failure(on, stream, NULL);
+    if (!stream->destroyed) status = ocl_stream_failure(on, stream, NULL);
     pthread_mutex_lock(&device->lock);
   }
   device->walkers--;
@@ -322,30 +333,4 @@ tenon_status_t ocl_stream_synchronize(tenon_on_t on, void *handle, tenon_fault_t
   ocl_stream_t *stream = ocl_stream(on, handle);
   finish(stream);
   return ocl_stream_failure(on, stream, fault);
-}
-
-/* ---- callbacks -------------------------------------------------------------------------------------------------------- */
-
-static void call_back(ocl_notice_t *notice, cl_int status) {
-  notice->callback(notice->argument, status >= 0                                ? TENON_OK
-                                     : ocl_error_status(status) == TENON_MEMORY ? TENON_MEMORY
-                                                                                : TENON_ABORTED);
-}
-
-tenon_status_t ocl_stream_callback(tenon_on_t on, void *handle, void (*function)(void *, tenon_status_t),
-                                   void *argument) {
-  ocl_stream_t *stream = ocl_stream(on, handle);
-  cl_event event;
-  TENON_TRY(ocl_stream_begin(on, stream));
-  cl_int error = ocl_stream_mark(stream, &event);
-  if (!error) {
-    ocl.RetainEvent(event);
-    ocl_stream_flush(stream);
-  }
-  pthread_mutex_unlock(&stream->lock); /* the driver may call the function at once */
-  if (!error) {
-    error = ocl_notice_create(ocl_device(on), event, call_back, function, argument, NULL);
-    ocl.ReleaseEvent(event);
-  }
-  return error ? ocl_fail(on, error, "cannot call a function when the stream comes to it") : TENON_OK;
 }

@@ -26,7 +26,9 @@ typedef struct ocl_stream_t {
   cl_int failure;                  /* < 0: for good */
   uint64_t fault;                  /* ticket of what failed; 0: not known */
   struct ocl_stream_t *origin;     /* not NULL: the failure came from there; held */
-  bool destroyed;
+  atomic_bool destroyed;
+  struct ocl_callback_t *callbacks; /* not called yet, in order; of callback.c */
+  bool calling;
   struct ocl_stream_t *next; /* of the device, under its lock */
 } ocl_stream_t;
 
@@ -39,6 +41,7 @@ void ocl_stream_drop(ocl_stream_t *stream); /* of NULL: nothing */
 tenon_status_t ocl_stream_open(tenon_on_t on, cl_command_queue imported, ocl_stream_t **out_stream);
 /* Waits for all streams of the device and frees those that were destroyed. */
 void ocl_stream_finish_all(ocl_device_t *device);
+void ocl_stream_close_all(ocl_device_t *device); /* the same, and frees all of them */
 
 /* Locks the stream and looks what is done.  Failed: it is not locked, and the failure is that of the stream. */
 tenon_status_t ocl_stream_begin(tenon_on_t on, ocl_stream_t *stream);
@@ -53,6 +56,7 @@ void ocl_stream_flush(ocl_stream_t *stream);
 /* Not between them.  Waits for another context's events, up to the entry `until`, are ended by notices: makes sure that
  * those whose event is done or failed were told.  `wait`: waits for these events. */
 void ocl_stream_tell(ocl_stream_t *stream, cl_event until, bool wait);
+tenon_status_t ocl_failure_status(cl_int failure); /* of work: MEMORY or ABORTED */
 /* The failure of the stream as one of this call; TENON_OK if it has not failed. */
 tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fault_t *fault);
 

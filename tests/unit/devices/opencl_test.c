@@ -1,7 +1,6 @@
 /* devices/opencl, driven by its table on the driver that is here (PoCL where packages.sh test was run). */
 #include "opencl_host.h"
 
-#include "check.h"
 #include "sanitizer.h"
 
 #include <dlfcn.h>
@@ -30,11 +29,11 @@ static bool ready(void) {
   if (!looked) {
     looked = true;
     cl = host_table(tenon_library_opencl());
-    all = host_context(cl, -1, NULL);
+    all = host_context(-1, NULL, "");
     if (cl->enumerate(&all, &ordinals) != TENON_OK) missing = strdup(host_message());
     for (int32_t i = 0; i < ordinals && i < 2 && !missing; i++) {
       tenon_device_context_t *context = i ? &two : &one;
-      *context = host_context(cl, i, all.plugin);
+      *context = host_context(i, all.plugin, "");
       if (cl->start(context) != TENON_OK) missing = strdup(host_message());
     }
   }
@@ -42,6 +41,21 @@ static bool ready(void) {
 }
 #define READY()                                                                                                        \
   if (!ready()) SKIP(missing)
+
+/* A sink that keeps what it is given, to be freed. */
+typedef struct host_sink_t {
+  tenon_sink_t sink;
+  void *data;
+  uint64_t bytes;
+} host_sink_t;
+
+static void *host_reserve(tenon_sink_t *sink, uint64_t bytes) {
+  host_sink_t *kept = (host_sink_t *)sink;
+  kept->bytes = bytes;
+  return kept->data = malloc((size_t)bytes);
+}
+
+static host_sink_t host_sink(void) { return (host_sink_t){{sizeof(tenon_sink_t), 0, host_reserve}, NULL, 0}; }
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------------- */
 
@@ -231,7 +245,7 @@ static int no_driver(void) {
   if (!mkdtemp(folder)) return 2;
   setenv("OCL_ICD_VENDORS", folder, 1);
   cl = host_table(tenon_library_opencl());
-  all = host_context(cl, -1, NULL);
+  all = host_context(-1, NULL, "");
   int failures = 0;
   for (int i = 0; i < 2; i++) { /* asking again is no mistake */
     failures += !CHECK_STATUS(cl->enumerate(&all, &count), TENON_UNAVAILABLE);
@@ -248,7 +262,7 @@ static int no_loader(void) { /* nothing can be opened */
   int32_t count = 0;
   setrlimit(RLIMIT_NOFILE, &few);
   cl = host_table(tenon_library_opencl());
-  all = host_context(cl, -1, NULL);
+  all = host_context(-1, NULL, "");
   int failures = !CHECK_STATUS(cl->enumerate(&all, &count), TENON_UNAVAILABLE);
   failures += !CHECK_TEXT(host_message(), "there is no loader of OpenCL drivers (libOpenCL.so.1");
   failures += !CHECK_TEXT(host_message(), "ocl-icd-libopencl1");
@@ -267,7 +281,7 @@ TEST("devices are found, twice the same ones") {
   READY();
   CHECK(ordinals >= 1);
   int32_t again = 0;
-  tenon_device_context_t other = host_context(cl, -1, NULL);
+  tenon_device_context_t other = host_context(-1, NULL, "");
   CHECK_STATUS(cl->enumerate(&other, &again), TENON_OK);
   CHECK(again == ordinals && other.plugin == all.plugin);
   CHECK(cl->native(&all, "declined", NULL) != NULL);
@@ -1074,7 +1088,7 @@ TEST("another's memory and queue are used, and stay theirs") {
 static int in_fork(void) {
   int failures = !CHECK_STATUS(cl->forked(&one), TENON_UNAVAILABLE);
   failures += !CHECK_TEXT(host_message(), "drivers do not work in the child");
-  tenon_device_context_t other = host_context(cl, 0, all.plugin);
+  tenon_device_context_t other = host_context(0, all.plugin, "");
   failures += !CHECK_STATUS(cl->start(&other), TENON_UNAVAILABLE);
   cl->stop(&one); /* does not wait for threads that are not there */
   return failures;
@@ -1088,11 +1102,11 @@ TEST("a child of the process is told that the device is lost there") {
 
 TEST("settings that do not exist are refused, and so are ordinals") {
   READY();
-  tenon_device_context_t other = host_context(cl, 0, all.plugin);
+  tenon_device_context_t other = host_context(0, all.plugin, "");
   other.settings = "speed=11";
   CHECK_STATUS(cl->start(&other), TENON_INVALID);
   CHECK_TEXT(host_message(), "'speed=11'");
-  other = host_context(cl, ordinals, all.plugin);
+  other = host_context(ordinals, all.plugin, "");
   CHECK_STATUS(cl->start(&other), TENON_INVALID);
 }
 
@@ -1111,7 +1125,7 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
   long before = 0;
   size_t used = 0;
   for (int i = 0; i < 200; i++) {
-    tenon_device_context_t other = host_context(cl, 1, all.plugin);
+    tenon_device_context_t other = host_context(1, all.plugin, "");
     void *handle = NULL, *stream = NULL, *event = NULL, *pinned = NULL;
     int32_t value = i, result = -1;
     CHECK_STATUS(cl->start(&other), TENON_OK);
@@ -1139,7 +1153,7 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
 #ifndef IS_INSTRUMENTED    /* what was freed stays with the sanitizer */
   CHECK(grown < 4096);
 #endif
-  two = host_context(cl, 1, all.plugin);
+  two = host_context(1, all.plugin, "");
   CHECK_STATUS(cl->start(&two), TENON_OK);
 }
 
