@@ -37,7 +37,7 @@ static void wait_calls(tenon_on_t on, int count) {
 }
 
 static void once(tenon_on_t on) {
-  void *stream = HAS(stream_create) ? must_stream(on) : NULL;
+  void *stream = HAS_STREAMS ? must_stream(on) : NULL;
   reset();
   for (int i = 0; i < 50; i++) must_callback(on, stream, count_call, index_of(i));
   wait_calls(on, 50);
@@ -51,7 +51,7 @@ static void null_stream(tenon_on_t on) {
 }
 
 static void order(tenon_on_t on) {
-  void *stream = HAS(stream_create) ? must_stream(on) : NULL;
+  void *stream = HAS_STREAMS ? must_stream(on) : NULL;
   reset();
   for (int i = 0; i < 200; i++) must_callback(on, stream, count_call, index_of(i));
   wait_calls(on, 200);

@@ -50,7 +50,8 @@ static void sticky(tenon_on_t on) {
   tenon_status_t first = pass_failed(on, stream, ticket);
   for (int i = 0; i < 5; i++) {
     tenon_fault_t fault = {.size = sizeof fault};
-    tenon_status_t again = pass_failed(on, stream, ticket);
+    doing("stream_synchronize() of a stream whose work failed");
+    tenon_status_t again = rig.table->stream_synchronize(on, stream, &fault);
     EXPECT(again == first, "stream_synchronize gave %s, and then %s: expected the failure to stay (is it sticky?)",
            status_name(first), status_name(again));
     doing("stream_query() of a stream whose work failed");

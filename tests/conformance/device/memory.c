@@ -315,19 +315,16 @@ static void beyond_4_gib(tenon_on_t on) {
   tenon_status_t status = rig.table->allocate(on, bytes, &memory);
   if (status == TENON_MEMORY) skip_case("there is no room for 4 GiB");
   must(status, "allocate of 4 GiB + 1 MiB");
-  static const uint64_t at[] = {0, 4 * GiB - 5000, 4 * GiB - 1000, 4 * GiB + 10000, 4 * GiB + MiB - 3000};
-  put(on, memory, at[0], n, 40), put(on, memory, at[1], n, 41), put(on, memory, at[4], n, 44);
-  put(on, memory, at[2], n, 42); /* across the boundary */
-  put(on, memory, at[3], n, 43);
-  must_within(on, NULL, memory, 4 * GiB + 20000, memory, at[3], n); /* offsets that do not fit in 32 bits, both */
-  expect_holds(
-      on, memory, at[0], n, 40, 0, 43,
-      "the start of an allocation of 4 GiB, after copies to offsets beyond 4 GiB (are offsets cut to 32 bits?)");
-  expect_holds(on, memory, at[1], n, 41, 0, 0, "bytes just below 4 GiB");
-  expect_holds(on, memory, at[2], n, 42, 0, 0, "bytes across 4 GiB (are offsets cut to 32 bits?)");
-  expect_holds(on, memory, at[3], n, 43, 0, 40, "bytes behind 4 GiB (are offsets cut to 32 bits?)");
-  expect_holds(on, memory, at[4], n, 44, 0, 0, "the last bytes of an allocation of more than 4 GiB");
-  expect_holds(on, memory, 4 * GiB + 20000, n, 43, 0, 0, "a copy WITHIN behind 4 GiB");
+  /* Each place behind 4 GiB has one with the same low 32 bits, written first. */
+  static const uint64_t at[] = {10000, 20000, 4 * GiB - 5000, 4 * GiB - 1000, 4 * GiB + 10000, 4 * GiB + MiB - 3000};
+  for (uint64_t i = 0; i < 6; i++) put(on, memory, at[i], n, 40 + i);
+  must_within(on, NULL, memory, 4 * GiB + 20000, memory, 4 * GiB + 10000, n);
+  for (uint64_t i = 0; i < 6; i++)
+    expect_holds(on, memory, at[i], n, 40 + i, 0, 0,
+                 "bytes from offset %llu of an allocation of more than 4 GiB (are offsets cut to 32 bits?)",
+                 (unsigned long long)at[i]);
+  expect_holds(on, memory, 4 * GiB + 20000, n, 44, 0, 0,
+               "the target of a copy WITHIN behind 4 GiB (are offsets cut to 32 bits?)");
   must_free(on, memory);
 }
 

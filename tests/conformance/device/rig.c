@@ -47,6 +47,13 @@ void doing(const char *format, ...) {
   last_said[0] = 0;
 }
 
+void asking(const char *what) {
+  pthread_mutex_lock(&board_lock);
+  snprintf(rig.board->doing, sizeof rig.board->doing, "%s", what);
+  pthread_mutex_unlock(&board_lock);
+  last_said[0] = 0;
+}
+
 const char *said(void) { return last_said[0] ? last_said : "(nothing said by tenon_fail)"; }
 void hush(void) { last_said[0] = 0; }
 
@@ -158,23 +165,23 @@ const char *lacks(uint32_t needs, tenon_on_t on) {
                                       "no slot forked",
                                       "memory has no addresses"};
   uint32_t has = 0;
-  if (HAS(stream_create)) has |= NEEDS_STREAMS;
-  if (HAS(event_create)) has |= NEEDS_EVENTS;
+  if (HAS_STREAMS) has |= NEEDS_STREAMS;
+  if (HAS_EVENTS) has |= NEEDS_EVENTS;
   if (HAS(callback)) has |= NEEDS_CALLBACK;
-  if (HAS(host_allocate)) has |= NEEDS_PINNED;
+  if (HAS(host_allocate) && HAS(host_free)) has |= NEEDS_PINNED;
   if (HAS(fill)) has |= NEEDS_FILL;
   if (rig.count > 1) has |= NEEDS_PEER;
   if (HAS(event_time) && rig.properties.features & TENON_DEVICE_TIMES) has |= NEEDS_TIMES;
-  if (HAS(record_begin)) has |= NEEDS_RECORD;
-  if (HAS(compile) && rig.properties.languages) has |= NEEDS_SOURCE;
+  if (HAS_RECORD) has |= NEEDS_RECORD;
+  if (HAS_SOURCE && rig.properties.languages) has |= NEEDS_SOURCE;
   if (HAS(native)) has |= NEEDS_NATIVE;
   if (needs & NEEDS_HOOK && on && HAS(native) && rig.table->native(on, "enqueue_failure", NULL)) has |= NEEDS_HOOK;
   if (HAS(memory_free)) has |= NEEDS_LEVEL;
   if (needs & NEEDS_DIRECT && on && HAS(peers) && rig.count > 1 && rig.table->peers(on, other_of(on)))
     has |= NEEDS_DIRECT;
   if (rig.options->library) has |= NEEDS_LIBRARY;
-  if (HAS(memory_import)) has |= NEEDS_MEMORY_IMPORT;
-  if (HAS(stream_import)) has |= NEEDS_STREAM_IMPORT;
+  if (HAS(memory_import) && HAS(memory_forget)) has |= NEEDS_MEMORY_IMPORT;
+  if (HAS(stream_import) && HAS(stream_forget)) has |= NEEDS_STREAM_IMPORT;
   if (HAS(forked)) has |= NEEDS_FORK;
   if (rig.properties.features & TENON_DEVICE_ADDRESSES) has |= NEEDS_ADDRESSES;
   for (uint32_t bit = 0; bit < sizeof names / sizeof *names; bit++)

@@ -55,8 +55,9 @@ extern struct rig_t {
 void finding(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void skip_case(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2))); /* what is called now; counts as progress */
-const char *said(void);                                                    /* the text of this thread's last failure */
-void hush(void);                                                           /* forgets it */
+void asking(const char *what); /* the same, for what may be asked for ever: no progress */
+const char *said(void);        /* the text of this thread's last failure */
+void hush(void);               /* forgets it */
 const char *status_name(tenon_status_t status);
 void must(tenon_status_t status, const char *format, ...) __attribute__((format(printf, 2, 3))); /* be OK */
 #define EXPECT(condition, ...)                                                                                         \
@@ -66,6 +67,12 @@ void must(tenon_status_t status, const char *format, ...) __attribute__((format(
 
 /* Is the slot there, and within the size of the table? */
 #define HAS(slot) (TENON_HAS(rig.table, slot) && rig.table->slot != NULL)
+#define HAS_STREAMS (HAS(stream_create) && HAS(stream_destroy) && HAS(stream_query) && HAS(stream_synchronize))
+#define HAS_EVENTS                                                                                                     \
+  (HAS_STREAMS && HAS(event_create) && HAS(event_destroy) && HAS(event_record) && HAS(event_query) &&                  \
+   HAS(event_synchronize) && HAS(stream_wait))
+#define HAS_RECORD (HAS(record_begin) && HAS(record_end) && HAS(replay) && HAS(recording_free))
+#define HAS_SOURCE (HAS(compile) && HAS(program_load) && HAS(program_unload) && HAS(kernel_find) && HAS(launch))
 
 /* ---- the host, contexts ---- */
 

@@ -116,6 +116,7 @@ static void must_be_known(tenon_status_t status, const char *what) {
 
 tenon_status_t ask_stream(tenon_on_t on, void *stream) { /* no progress: it may be asked for ever */
   tenon_fault_t fault = {.size = sizeof fault};
+  asking("stream_query()");
   tenon_status_t status = rig.table->stream_query(on, stream, &fault);
   must_be_known(status, "stream_query");
   return status;
@@ -150,6 +151,7 @@ void must_event_pass(tenon_on_t on, void *event) {
 }
 
 tenon_status_t ask_event(tenon_on_t on, void *event) {
+  asking("event_query()");
   tenon_status_t status = rig.table->event_query(on, event);
   must_be_known(status, "event_query");
   return status;

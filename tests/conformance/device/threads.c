@@ -36,7 +36,7 @@ static void round_trips(void *argument, int index) {
 }
 
 static void on_one_stream(tenon_on_t on) {
-  all.stream = HAS(stream_create) ? must_stream(on) : NULL;
+  all.stream = HAS_STREAMS ? must_stream(on) : NULL;
   for (int i = 0; i < THREADS; i++) all.of[i] = on;
   in_threads(THREADS, round_trips, "");
   if (all.stream) must_stream_destroy(on, all.stream);
