@@ -1,5 +1,5 @@
 /* devices/opencl, driven by its table on the driver that is here (PoCL where packages.sh test was run). */
-#include "opencl_host.h"
+#include "host.h"
 
 #include "sanitizer.h"
 

@@ -204,7 +204,7 @@ TEST("pieces of local memory lie apart") {
   int out[N];
   if (!open_sim("")) return;
   void *program = load(source, "-DFIRST=0"), *y = allocate(0, N * 4);
-  tenon_kernel_argument_t arguments[] = {memory_of(y, 0, N * 4, SIM_ARG_WRITTEN), local_of(N * 4), local_of(N * 4)};
+  tenon_kernel_argument_t arguments[] = {memory_of(y, 0, N * 4, TENON_ACCESS_WRITE), local_of(N * 4), local_of(N * 4)};
   CHECK_STATUS(launch(NULL, 1, find(program, "two"), 1, N, 3, arguments), TENON_OK);
   CHECK_STATUS(copy_out(0, NULL, 2, out, y, 0, sizeof out), TENON_OK);
   CHECK_STATUS(synchronize(0, NULL), TENON_OK);
