@@ -37,9 +37,9 @@
 
 /* ---- the language, for the CPU ------------------------------------------------------------------------------------- */
 
-typedef struct tenon_item_id_t {  /* one item */
-  uint64_t group[3], groups[3]; /* which group, of how many */
-  uint32_t item[3], items[3];   /* which item of the group, of how many */
+typedef struct tenon_item_id_t { /* one item */
+  uint64_t group[3], groups[3];  /* which group, of how many */
+  uint32_t item[3], items[3];    /* which item of the group, of how many */
   void (*barrier)(const struct tenon_item_id_t *id);
 } tenon_item_id_t;
 
@@ -61,7 +61,9 @@ static inline int64_t tenon_first(uint64_t part, uint64_t parts, int64_t n) {
   int64_t each = n / (int64_t)parts, more = n % (int64_t)parts, at = (int64_t)part;
   return at * each + (at < more ? at : more);
 }
-static inline int32_t atomic_add_i32(GLOBAL int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+static inline int32_t atomic_add_i32(GLOBAL int32_t *p, int32_t v) {
+  return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
 static inline int32_t atomic_max_i32(GLOBAL int32_t *p, int32_t v) {
   int32_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
   while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
@@ -178,8 +180,13 @@ typedef struct tenon_code_t { /* a file with kernels */
 #define TENON_CODE(code, ...)                                                                                          \
   TENON_EMBED_(code)                                                                                                   \
   static const tenon_code_kernel_t code##_kernels[] = {__VA_ARGS__};                                                   \
-  static tenon_code_t code = {sizeof(tenon_code_t), sizeof code##_kernels / sizeof *code##_kernels,                    \
-                              tenon_text_##code, tenon_text_end_##code, __FILE__, code##_kernels, 0};
+  static tenon_code_t code = {sizeof(tenon_code_t),                                                                    \
+                              sizeof code##_kernels / sizeof *code##_kernels,                                          \
+                              tenon_text_##code,                                                                       \
+                              tenon_text_end_##code,                                                                   \
+                              __FILE__,                                                                                \
+                              code##_kernels,                                                                          \
+                              0};
 #define TENON_EMBED_(code)                                                                                             \
   TENON_C __attribute__((visibility("hidden"))) const char tenon_text_##code[];                                        \
   TENON_C __attribute__((visibility("hidden"))) const char tenon_text_end_##code[];                                    \
@@ -189,8 +196,8 @@ typedef struct tenon_code_t { /* a file with kernels */
           ".hidden tenon_text_end_" #code "\n.global tenon_text_end_" #code "\ntenon_text_end_" #code ":\n.byte 0\n"   \
           ".popsection\n");
 
-struct tenon_grid_t { /* one launch, of a kernel of a TENON_SOURCE function */
-  uint32_t size, kernel;      /* kernel: position in the code's list */
+struct tenon_grid_t {    /* one launch, of a kernel of a TENON_SOURCE function */
+  uint32_t size, kernel; /* kernel: position in the code's list */
   tenon_code_t *code;
   const char *constants; /* "N=4 T=float": defined before the text is compiled for a device; NULL: none */
   int64_t items;         /* not 0: so many elements of TENON_EACH, and the host chooses the groups */
@@ -207,13 +214,18 @@ static inline tenon_kernel_argument_t tenon_memory_of(const tenon_tensor_t *t, u
   tenon_kernel_argument_t a = {TENON_ARG_MEMORY, access, 0, {{0, 0}}};
   uint64_t last = 0;
   if (!t) return a;
-  for (int32_t i = 0; i < t->ndim; i++) last += t->shape[i] > 1 ? (uint64_t)(t->shape[i] - 1) * (uint64_t)t->strides[i] : 0;
+  for (int32_t i = 0; i < t->ndim; i++)
+    last += t->shape[i] > 1 ? (uint64_t)(t->shape[i] - 1) * (uint64_t)t->strides[i] : 0;
   a.size = tenon_count(t) ? ((last + 1) * t->dtype.bits * t->dtype.lanes + 7) / 8 : 0;
   a.as.memory.handle = t->data, a.as.memory.offset = t->byte_offset;
   return a;
 }
-static inline tenon_kernel_argument_t tenon_in(const tenon_tensor_t *t) { return tenon_memory_of(t, TENON_ACCESS_READ); }
-static inline tenon_kernel_argument_t tenon_out(const tenon_tensor_t *t) { return tenon_memory_of(t, TENON_ACCESS_WRITE); }
+static inline tenon_kernel_argument_t tenon_in(const tenon_tensor_t *t) {
+  return tenon_memory_of(t, TENON_ACCESS_READ);
+}
+static inline tenon_kernel_argument_t tenon_out(const tenon_tensor_t *t) {
+  return tenon_memory_of(t, TENON_ACCESS_WRITE);
+}
 static inline tenon_kernel_argument_t tenon_inout(const tenon_tensor_t *t) {
   return tenon_memory_of(t, TENON_ACCESS_READ | TENON_ACCESS_WRITE);
 }

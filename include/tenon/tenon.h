@@ -263,12 +263,13 @@ TENON_API tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_
 
 /* Memory of a device, which the host caches: what tensors let go serves the next ones. */
 typedef struct tenon_memory_stats_t {
-  uint32_t size, segments;               /* size is the caller's; segments: allocations of the device that are held */
-  uint64_t live, live_bytes;             /* tensors' memory, in bytes asked for */
+  uint32_t size, segments;   /* size is the caller's; segments: allocations of the device that are held */
+  uint64_t live, live_bytes; /* tensors' memory, in bytes asked for */
   uint64_t live_bytes_peak;
-  uint64_t reserved, reserved_peak;      /* bytes held of the device */
-  uint64_t allocations, frees;           /* by tensors */
-  uint64_t device_allocations, flushes;  /* of the device; times that all that is cached was given back for want of memory */
+  uint64_t reserved, reserved_peak; /* bytes held of the device */
+  uint64_t allocations, frees;      /* by tensors */
+  uint64_t device_allocations,
+      flushes; /* of the device; times that all that is cached was given back for want of memory */
   uint64_t failures;
 } tenon_memory_stats_t;
 TENON_API tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *stats);

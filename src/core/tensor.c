@@ -80,7 +80,8 @@ void tn_tensor_mark(tenon_tensor_t *tensor) {
 
 /* ---- handles ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t handles[1024 / 64 + 1]; /* by the upper bits of the number of a device of type 12; the last word: by type */
+static uint64_t
+    handles[1024 / 64 + 1]; /* by the upper bits of the number of a device of type 12; the last word: by type */
 
 static uint64_t *word_of(tenon_device_t device, uint64_t *out_bit) {
   uint32_t place = device.type == 12 ? (uint32_t)device.id >> 8 & 1023 : 1024 + ((uint32_t)device.type & 63);

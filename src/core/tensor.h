@@ -15,7 +15,7 @@
 #define TN_TENSOR_COPY ((uint64_t)1 << 61)  /* no key: a dense copy that a call made for itself */
 
 typedef struct tn_storage_t {
-  int32_t references; /* atomic */
+  int32_t references;    /* atomic */
   void *data;            /* on devices an address to reckon with, as of tn_address() */
   uint64_t size;         /* bytes */
   int64_t string_count;  /* string tensors: elements, whose texts are owned too */

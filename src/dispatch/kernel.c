@@ -22,7 +22,8 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
     tenon_dtype_t has = kernel->loop.words.dtypes[op->dispatch_input];
     return tn_dtype_same(has, wanted) ? 6 : tn_widens(wanted, has) ? (has.bits == 32 ? 4 : 3) : 0;
   }
-  case TN_KERNEL_SOURCE: return kernel->words.dtypes >> dtype & 1 ? 3 : 0; /* what was made for the backend goes before */
+  case TN_KERNEL_SOURCE:
+    return kernel->words.dtypes >> dtype & 1 ? 3 : 0; /* what was made for the backend goes before */
   case TN_KERNEL_COMPOSITE: return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
   default:
     if (kernel->words.dtypes == ~(uint64_t)0) return 5;

@@ -24,7 +24,15 @@ enum { TN_GATE_SEVERAL = TN_GATES - 1 };
 #define TN_STATEFUL ((uint64_t)1 << 61)
 #define TN_PLAIN ((uint64_t)1 << 60)
 
-enum { TN_KERNEL_DEVICE, TN_KERNEL_COMPOSITE, TN_KERNEL_LOOP, TN_KERNEL_ROW, TN_KERNEL_VIEW, TN_KERNEL_STUB, TN_KERNEL_SOURCE };
+enum {
+  TN_KERNEL_DEVICE,
+  TN_KERNEL_COMPOSITE,
+  TN_KERNEL_LOOP,
+  TN_KERNEL_ROW,
+  TN_KERNEL_VIEW,
+  TN_KERNEL_STUB,
+  TN_KERNEL_SOURCE
+};
 
 typedef struct tn_loop_t {
   tenon_loop_fn function;

@@ -21,9 +21,9 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   void *context; /* of functions, and what frees it */
   tenon_free_fn destroy;
   bool is_unloadable;
-  bool is_stuck; /* could not be taken out of all tables for want of memory: kept until shutdown */
-  uint8_t gate;  /* that calls of its code pass while it is unloadable; 0: none */
-  void *dynlib;  /* the loader's; NULL when linked in */
+  bool is_stuck;         /* could not be taken out of all tables for want of memory: kept until shutdown */
+  uint8_t gate;          /* that calls of its code pass while it is unloadable; 0: none */
+  void *dynlib;          /* the loader's; NULL when linked in */
   uint32_t device_count; /* plug-ins, and the backends that are theirs */
   const tenon_device_table_t *devices[TN_LIBRARY_DEVICES];
   tn_backend_t *backends[TN_LIBRARY_DEVICES];

@@ -45,8 +45,8 @@ static tenon_status_t grow(tenon_tensor_t *t, uint64_t size) {
   tn_storage_t *storage = ((tn_tensor_t *)memory)->storage;
   tenon_status_t status = TENON_OK;
   if (own->storage->data)
-    status = tn_place_copy(tn_bytes_of(t, own->storage->data), tn_bytes_of(memory, tn_address(memory)),
-                           own->storage->size);
+    status =
+        tn_place_copy(tn_bytes_of(t, own->storage->data), tn_bytes_of(memory, tn_address(memory)), own->storage->size);
   if (status == TENON_OK) {
     tn_storage_retain(storage);
     tn_storage_release(own->storage);

@@ -246,9 +246,7 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   summary_t s = {NULL, NULL, false, false};
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     bool is_own = k->kind == TN_KERNEL_SOURCE || (k->words.at == TN_AT_BACKEND && backend && k->backend == backend);
-    if (is_own && !s.direct &&
-        (k->words.flags & TN_KERNEL_FALLTHROUGH || tn_kernel_is_of(k, backend)))
-      s.direct = k;
+    if (is_own && !s.direct && (k->words.flags & TN_KERNEL_FALLTHROUGH || tn_kernel_is_of(k, backend))) s.direct = k;
     if (k->words.flags & TN_KERNEL_NO_FALLBACK && backend && k->backend == backend && !s.denial) s.denial = k;
     s.has_explicit |= k->words.at == TN_AT_EXPLICIT, s.has_composite |= k->words.at == TN_AT_COMPOSITE;
   }

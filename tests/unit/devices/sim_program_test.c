@@ -219,8 +219,8 @@ TEST("a launch that reads what another stream writes is a race") {
   void *x = allocate(0, 64), *y = allocate(0, 64);
   int64_t n = 16;
   float factor = 1;
-  tenon_kernel_argument_t arguments[] = {memory_of(x, 0, 64, 0), memory_of(y, 0, 64, TENON_ACCESS_WRITE), value_of(&n, 8),
-                                         value_of(&factor, 4)};
+  tenon_kernel_argument_t arguments[] = {memory_of(x, 0, 64, 0), memory_of(y, 0, 64, TENON_ACCESS_WRITE),
+                                         value_of(&n, 8), value_of(&factor, 4)};
   CHECK_STATUS(table->fill(&host.on[0], a, 1, host_at(x, 60), 4, "a", 1), TENON_OK);
   CHECK_STATUS(launch(b, 2, scale, 16, 1, 4, arguments), TENON_OK);
   CHECK_STATUS(synchronize(0, b), TENON_PRECONDITION);
