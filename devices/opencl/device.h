@@ -25,7 +25,7 @@ typedef struct ocl_device_t {
   uint32_t units, group_most;
   bool unified, rounds_division;
   uint32_t computes[16], atomics[8];
-  char name[200], driver[300], target[1200];
+  char name[200], driver[300], target[1600];
   bool wide_atomics;
 } ocl_device_t;
 

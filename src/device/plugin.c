@@ -136,6 +136,12 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
   if (p && p->table) status = tn_fail(TENON_EXISTS, "backend %s has a device's plug-in already", name);
   else if (!p && !(p = tn_allocate_zero(1, sizeof *p))) status = tn_no_memory("a device's plug-in", sizeof *p);
   if (status == TENON_OK) {
+    if (!is_new) { /* one of that name may still be closing */
+      tn_mutex_unlock(&lock);
+      tn_mutex_lock(&p->lock);
+      tn_mutex_unlock(&p->lock);
+      tn_mutex_lock(&lock);
+    }
     p->name = name, p->device = device, p->state = TN_ORDINAL_NEW;
     p->context = (tenon_device_context_t){.size = sizeof p->context,
                                           .phase = TENON_PHASE_DEVICE,
@@ -185,11 +191,12 @@ uint64_t tn_plugin_live(const tenon_device_table_t *table) {
 void tn_plugin_remove(const tenon_device_table_t *table) {
   tn_mutex_lock(&lock);
   tn_plugin_t *p = with_table(table);
-  if (p) {
-    close_plugin(p);
-    __atomic_store_n(&p->table, NULL, __ATOMIC_RELEASE);
-  }
+  if (p) __atomic_store_n(&p->table, NULL, __ATOMIC_RELEASE);
   tn_mutex_unlock(&lock);
+  if (!p) return;
+  tn_mutex_lock(&p->lock); /* not that of the list: a plug-in may have locks of its own, which it takes around a fork */
+  close_plugin(p);
+  tn_mutex_unlock(&p->lock);
 }
 
 /* Locks that other threads of the parent held are free. */

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "core/tensor.h"
+#include "sanitizer.h"
 #include "tensors.h"
 
 #include "device/program.h"
@@ -217,6 +218,9 @@ static void in_process(const char *device, int *out_compiled, int *out_read) {
 TEST("compiled code is found again by another process; damaged, cut or foreign entries are made anew") {
   int compiled, read;
   char path[600];
+#ifdef HAS_TSAN
+  SKIP("the thread sanitizer ends children of processes with threads");
+#endif
   tenon_shutdown();
   for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
     empty_cache();
@@ -251,6 +255,9 @@ TEST("compiled code is found again by another process; damaged, cut or foreign e
 TEST("processes that race for an entry all work, and leave one") {
   enum { RACERS = 6 };
   pid_t children[RACERS];
+#ifdef HAS_TSAN
+  SKIP("the thread sanitizer ends children of processes with threads");
+#endif
   empty_cache();
   fflush(NULL);
   for (int i = 0; i < RACERS; i++)
