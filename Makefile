@@ -38,6 +38,9 @@ sanitize: build ## all C tests and the ONNX cases under address, undefined and t
 stress: build ## kernels and libraries come and go while others call: 10 s, and 60 s under the thread sanitizer
 	@scripts/stress.sh $(BUILD)
 
+sim-seeds: build ## streams of the simulated device with 1,000 seeds of random delays
+	@cmake --build $(BUILD) --target test_device_order --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order
+
 fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
 	@scripts/fuzz.sh
 
@@ -51,9 +54,9 @@ install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
 format: ## clang-format over the sources
-	@find include src ops tools examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
+	@find include src devices ops tools examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test sanitize stress fuzz bench zoo install format clean
+.PHONY: help packages build run test sanitize stress sim-seeds fuzz bench zoo install format clean
