@@ -1,5 +1,5 @@
 /* The happens-before checker.  When work is enqueued, its stream's clock says which work of all streams is done before it:
- * by the order in streams, by events, and by what the host waited for.  Two accesses to the same bytes, one of them a write,
+ * by the order in streams, by events, and by what the host waited for (what one of its threads knows, all are taken to know).  Two accesses to the same bytes, one of them a write,
  * of which neither knows the other are a race, however fast the streams happen to be; work that is ordered is never called one.
  * Invariant: an access is listed until every later one is ordered after it, or would be a race with one that is listed. */
 #include "plugin.h"
@@ -166,11 +166,10 @@ void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
   }
 }
 
-tenon_status_t sim_host_access(tenon_on_t on, const void *data, uint64_t bytes, uint32_t is_write) {
-  sim_piece_t piece = {0, on->ordinal, -1, "host"};
+bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes, uint32_t is_write,
+                    char text[SIM_TEXT]) {
+  sim_piece_t piece = {.ordinal = on->ordinal, .stream = -1};
   sim_place_t place = {NULL, (uintptr_t)data, bytes, is_write};
-  char text[SIM_TEXT];
-  TENON_TRY(sim_enter(on));
-  bool found = races_of(&sim.host, &piece, &place, text);
-  return sim_leave(found ? tenon_fail(on, TENON_PRECONDITION, "%s", text) : TENON_OK);
+  snprintf(piece.kind, sizeof piece.kind, "%s", kind);
+  return races_of(&sim.host, &piece, &place, text);
 }

@@ -3,6 +3,7 @@
 #include "plugin.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +75,10 @@ tenon_status_t sim_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data)
   return sim_leave(status);
 }
 
-void sim_host_free(tenon_on_t on, void *data) {
-  (void)on;
-  free(data);
+void sim_host_free(tenon_on_t on, void *data) { /* while a copy may use it, it is kept, for good */
+  char text[SIM_TEXT];
+  sim_lock();
+  bool used = data && sim_check_host(on, "host_free", data, malloc_usable_size(data), 1, text);
+  sim_unlock();
+  if (!used) free(data);
 }

@@ -177,6 +177,13 @@ static uint64_t implied_waits(tenon_on_t on, sim_finding_t *out, uint64_t room) 
   return findings(&sim.waits, out, room);
 }
 
+static tenon_status_t host_access(tenon_on_t on, const void *data, uint64_t bytes, uint32_t is_write) {
+  char text[SIM_TEXT];
+  TENON_TRY(sim_enter(on));
+  bool found = sim_check_host(on, "host", data, bytes, is_write, text);
+  return sim_leave(found ? tenon_fail(on, TENON_PRECONDITION, "%s", text) : TENON_OK);
+}
+
 static void lose(tenon_on_t on) {
   sim_lock();
   sim.ordinals[on->ordinal].lost = true;
@@ -184,7 +191,7 @@ static void lose(tenon_on_t on) {
 }
 
 static void *sim_native(tenon_on_t on, const char *name, void *stream) {
-  static const sim_table_t table = {sizeof table, 0, enqueue, set, races, implied_waits, sim_host_access, lose};
+  static const sim_table_t table = {sizeof table, 0, enqueue, set, races, implied_waits, host_access, lose};
   (void)on;
   (void)stream;
   return strcmp(name, "sim") ? NULL : (void *)(uintptr_t)&table;

@@ -1,7 +1,8 @@
-/* Memory.  An allocation is one mapping of three parts: what the host gets an address of, which nobody can ever touch; what
- * workers read and write; and a page past it that nobody can touch.  So a host that reaches for device memory stops at once,
- * also while a kernel runs, and so does a kernel that leaves its allocation.  Both parts need not be the same file: nobody
- * reads the first one, and private pages make a child after a fork independent.  With handles=1 the host gets a number.
+/* Memory.  An allocation is one mapping: bytes that the host gets the address of, a gap as long again, what workers read and
+ * write, and a gap.  Only the third part can be touched.  So a host that reaches for device memory stops at once, also while
+ * a kernel runs and where it is off by less than a gap, and so does a kernel that leaves its allocation.  The first part is
+ * no second view of the third, since nobody could ever see a difference: pages are private, and a child's after a fork are
+ * its own.  With handles=1 the host gets a number.
  * Invariant: an allocation's place stays reserved after free, so that its address is not given again soon. */
 #include "plugin.h"
 
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, KEPT = 1024, POISONED = 1 << 24 };
+enum { PAGE = 4096, GAP = 1 << 20, KEPT = 1024, POISONED = 1 << 24 };
 
 /* Number of memories with a smaller key. */
 static uint32_t place_of(uintptr_t key) {
@@ -83,14 +84,15 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
                                 on->ordinal, left, sim.settings.memory, bytes));
   sim_memory_t *memory;
   if ((status = reserve(on, &memory))) return sim_leave(status);
-  memory->bytes = rounded, memory->mapped = rounded * 2 + PAGE, memory->ordinal = on->ordinal;
+  memory->bytes = rounded, memory->mapped = rounded * 3 + 2 * GAP, memory->ordinal = on->ordinal;
   memory->reserved = mmap(NULL, memory->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory->reserved == MAP_FAILED || mprotect(memory->reserved + rounded, rounded, PROT_READ | PROT_WRITE)) {
+  if (memory->reserved == MAP_FAILED ||
+      mprotect(memory->reserved + rounded * 2 + GAP, rounded, PROT_READ | PROT_WRITE)) {
     if (memory->reserved != MAP_FAILED) munmap(memory->reserved, memory->mapped);
     free(memory);
     return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
   }
-  memory->work = memory->reserved + rounded;
+  memory->work = memory->reserved + rounded * 2 + GAP;
   memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED); /* of floats: no numbers */
   memory->key = sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved;
   uint32_t place = place_of(memory->key);

@@ -50,10 +50,7 @@ static tenon_status_t pointwise(const tenon_iterator_t *it, uint32_t op, const c
   sim_use_t uses[3] = {0};
   if (it->begin >= it->end) return TENON_OK;
   pointwise_t *p = malloc(bytes);
-  if (!p || it->count > 3) {
-    free(p);
-    return tenon_fail(it, TENON_MEMORY, "sim: no host memory for the arguments of %s", kind);
-  }
+  if (!p) return tenon_fail(it, TENON_MEMORY, "sim: no host memory for the arguments of %s", kind);
   p->op = op, p->ndim = (uint32_t)axes, p->count = it->count, p->begin = it->begin, p->end = it->end;
   memcpy(p->numbers, it->shape, axes * sizeof(int64_t));
   for (uint32_t k = 0; k < it->count; k++) {

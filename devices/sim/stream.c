@@ -92,7 +92,7 @@ tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   if (error)
-    return tenon_fail(on, TENON_MEMORY, "sim: the system gives no thread for stream %d of ordinal %d (error %d)",
+    return tenon_fail(on, TENON_UNAVAILABLE, "sim: the system gives no thread for stream %d of ordinal %d (error %d)",
                       stream->number, on->ordinal, error);
   stream->has_thread = true;
   return TENON_OK;

@@ -136,6 +136,27 @@ TEST("host memory: reading it before the copy was waited for is a race, and so i
   host_close(&host);
 }
 
+TEST("pinned memory that is given back while a copy may use it is a finding, and is kept") {
+  void *data = NULL, *other = NULL;
+  if (!open_sim("delay=500")) return;
+  void *memory = allocate(0, 64);
+  CHECK_STATUS(table->host_allocate(&host.on[0], 64, &data), TENON_OK);
+  CHECK_STATUS(table->host_allocate(&host.on[0], 64, &other), TENON_OK);
+  CHECK_STATUS(copy_out(0, NULL, 3, other, memory, 0, 64), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  table->host_free(&host.on[0], other);
+  CHECK_STATUS(copy_in(0, NULL, 4, memory, 0, data, 64), TENON_OK);
+  finding_none();
+  table->host_free(&host.on[0], data);
+  sim_finding_t found = {0};
+  CHECK(tests->races(&host.on[0], &found, 1) == 1);
+  CHECK_TEXT(found.text, "host_free");
+  CHECK_TEXT(found.text, "the host must wait for ticket 4");
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  free(data); /* which sim does not use any more */
+  host_close(&host);
+}
+
 TEST("a replay is checked as what it replays") {
   if (!open_sim("")) return;
   void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 100), *recording = NULL;
