@@ -13,7 +13,7 @@ typedef struct ocl_head_t { /* before a binary */
 static const char magic[8] = {'T', 'N', 'O', 'C', 'L', '0', '0', '1'};
 
 typedef struct ocl_slot_t { /* an argument as it was set last */
-  uint64_t tag;             /* kind << 56 | size; 0: set it */
+  uint64_t tag;             /* kind << 56 | size of bytes; 0: set it */
   uint64_t value;
 } ocl_slot_t;
 
@@ -230,44 +230,54 @@ tenon_status_t ocl_kernel_find(tenon_on_t on, void *handle, const char *name, vo
   return status;
 }
 
-static inline cl_int set(ocl_kernel_t *kernel, cl_uint i, uint64_t tag, uint64_t value, size_t size, const void *data) {
-  ocl_slot_t *slot = &kernel->slots[i];
-  if (slot->tag == tag && slot->value == value && tag) return CL_SUCCESS;
-  cl_int error = ocl.SetKernelArg(kernel->kernel, i, size, data);
+static cl_int set(ocl_kernel_t *kernel, ocl_slot_t *slot, uint64_t tag, uint64_t value, size_t size, const void *data) {
+  cl_int error = ocl.SetKernelArg(kernel->kernel, (cl_uint)(slot - kernel->slots), size, data);
   slot->tag = error ? 0 : tag, slot->value = value;
   return error;
 }
 
-/* Sets what has changed.  `out_at`: how many parameters there are, or which could not be set. */
-static cl_int set_arguments(ocl_kernel_t *kernel, const tenon_launch_t *launch, cl_uint *out_at) {
-  cl_uint at = 0;
+/* Sets what has changed.  `out_at` of an error: how many parameters there are at least, or which could not be set. */
+static inline cl_int set_arguments(ocl_kernel_t *kernel, const tenon_launch_t *launch, cl_uint *out_at) {
+  const uint64_t memory = (uint64_t)TENON_ARG_MEMORY << 56, bytes = (uint64_t)TENON_ARG_BYTES << 56,
+                 local = (uint64_t)TENON_ARG_LOCAL << 56;
+  ocl_slot_t *slot = kernel->slots, *const end = slot + kernel->slot_count;
+  const tenon_kernel_argument_t *argument = launch->arguments, *const last = argument + launch->argument_count;
   cl_int error = CL_SUCCESS;
-  for (uint32_t i = 0; i < launch->argument_count && !error; i++) {
-    const tenon_kernel_argument_t *argument = &launch->arguments[i];
-    uint64_t value = 0, tag = (uint64_t)argument->kind << 56;
-    if (at + (argument->kind == TENON_ARG_MEMORY) >= kernel->slot_count) {
-      *out_at = at + 1 + (argument->kind == TENON_ARG_MEMORY); /* too many: as many as these */
-      return CL_INVALID_ARG_INDEX;
-    }
-    switch (argument->kind) {
-    case TENON_ARG_MEMORY:
+  for (; argument < last; argument++, slot++) {
+    const void *data = argument->as.data;
+    uint64_t value, tag, size;
+    uint32_t small;
+    if (slot + (argument->kind == TENON_ARG_MEMORY) >= end) goto too_many;
+    if (argument->kind == TENON_ARG_MEMORY) {
       value = (uint64_t)(uintptr_t)argument->as.memory.handle;
-      error = set(kernel, at++, tag, value, sizeof(cl_mem), &argument->as.memory.handle);
-      value = argument->as.memory.offset;
-      if (!error)
-        error = set(kernel, at++, ((uint64_t)TENON_ARG_BYTES << 56) + 8, value, 8, &argument->as.memory.offset);
-      break;
-    case TENON_ARG_BYTES:
-      if (argument->size <= 8) memcpy(&value, argument->as.data, (size_t)argument->size);
-      error = set(kernel, at++, argument->size <= 8 ? tag + argument->size : 0, value, (size_t)argument->size,
-                  argument->as.data);
-      break;
-    case TENON_ARG_LOCAL: error = set(kernel, at++, tag, argument->size, (size_t)argument->size, NULL); break;
-    default: error = CL_INVALID_VALUE;
+      if (slot->tag != memory || slot->value != value) {
+        if ((error = set(kernel, slot, memory, value, sizeof(cl_mem), &argument->as.memory.handle))) goto failed;
+      }
+      slot++;
+      data = &argument->as.memory.offset, value = argument->as.memory.offset, size = 8, tag = bytes + 8;
+    } else if (argument->kind == TENON_ARG_BYTES) {
+      size = argument->size, tag = bytes + size;
+      if (size == 4) memcpy(&small, data, 4), value = small;
+      else if (size == 8) memcpy(&value, data, 8);
+      else value = 0, slot->tag = 0; /* is set each time */
+    } else if (argument->kind == TENON_ARG_LOCAL) {
+      size = value = argument->size, tag = local, data = NULL;
+    } else {
+      error = CL_INVALID_VALUE;
+      goto failed;
+    }
+    if (slot->tag != tag || slot->value != value) {
+      if ((error = set(kernel, slot, tag, value, (size_t)size, data))) goto failed;
     }
   }
-  *out_at = error ? at - 1 : at;
-  return error ? error : at < kernel->slot_count ? CL_INVALID_KERNEL_ARGS : CL_SUCCESS;
+  if (slot == end) return CL_SUCCESS;
+  error = CL_INVALID_KERNEL_ARGS;
+failed:
+  *out_at = (cl_uint)(slot - kernel->slots);
+  return error;
+too_many:
+  *out_at = kernel->slot_count + 1;
+  return CL_INVALID_ARG_INDEX;
 }
 
 static tenon_status_t fail_launch(tenon_on_t on, const ocl_kernel_t *kernel, const tenon_launch_t *launch, cl_int error,
@@ -292,12 +302,13 @@ tenon_status_t ocl_kernel_launch(tenon_on_t on, void *handle, const tenon_launch
   ocl_stream_t *stream = ocl_stream(on, handle);
   ocl_kernel_t *kernel = (ocl_kernel_t *)launch->kernel;
   size_t items[3], group[3];
-  cl_uint axes = 1, at = 0;
-  for (cl_uint i = 0; i < 3; i++) {
+  cl_uint at = 0, axes = (launch->groups[2] | launch->group[2]) > 1   ? 3
+                         : (launch->groups[1] | launch->group[1]) > 1 ? 2
+                                                                      : 1;
+  for (cl_uint i = 0; i < axes; i++) {
     group[i] = launch->group[i];
     if (__builtin_mul_overflow(launch->groups[i], group[i], &items[i]))
       return fail_launch(on, kernel, launch, CL_INVALID_GLOBAL_WORK_SIZE, 0);
-    if (items[i] > 1) axes = i + 1;
   }
   pthread_mutex_lock(&kernel->lock);
   uint64_t freed = atomic_load_explicit(&ocl_device(on)->freed, memory_order_acquire);
