@@ -200,8 +200,7 @@ void ocl_stream_break(ocl_stream_t *stream, cl_int failure, uint64_t fault, ocl_
 }
 
 cl_int ocl_stream_mark(ocl_stream_t *stream, cl_event *out_event) {
-  bool pending = stream->count && ocl_event_status(entry_of(stream, stream->count - 1)->event) > 0;
-  if (!pending || stream->imported) { /* of an imported queue we do not know what is in it */
+  if (!stream->count || stream->imported) { /* of an imported queue we do not know what is in it */
     cl_event marker;
     cl_int error = ocl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (error) return error;

@@ -179,6 +179,7 @@ static int32_t (*set_user_event)(void *, int32_t);
 static int32_t (*enqueue_barrier)(void *, uint32_t, void *const *, void **);
 static int32_t (*release_event)(void *);
 static void *(*create_buffer)(void *, uint64_t, size_t, void *, int32_t *);
+static void *(*create_part)(void *, uint64_t, uint32_t, const void *, int32_t *);
 static int32_t (*release_buffer)(void *);
 static void *(*create_queue)(void *, void *, uint64_t, int32_t *);
 static int32_t (*release_queue)(void *);
@@ -193,6 +194,7 @@ static void driver_functions(void) {
   *(void **)&enqueue_barrier = dlsym(library, "clEnqueueBarrierWithWaitList");
   *(void **)&release_event = dlsym(library, "clReleaseEvent");
   *(void **)&create_buffer = dlsym(library, "clCreateBuffer");
+  *(void **)&create_part = dlsym(library, "clCreateSubBuffer");
   *(void **)&release_buffer = dlsym(library, "clReleaseMemObject");
   *(void **)&create_queue = dlsym(library, "clCreateCommandQueue");
   *(void **)&release_queue = dlsym(library, "clReleaseCommandQueue");
@@ -232,7 +234,7 @@ static int in_child(int (*run)(void)) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
-    alarm(60);
+    alarm(20);
     _exit(run());
   }
   waitpid(child, &status, 0);
@@ -613,7 +615,7 @@ TEST("a stream that is destroyed while busy does its work") {
   int32_t value = 21, result = 0;
   gate_t gate = gate_close(&one, stream);
   CHECK_STATUS(copy(stream, TENON_COPY_IN, (tenon_memory_t){&value, 0}, (tenon_memory_t){y, 0}, 4, 1), TENON_OK);
-  launch_slow(stream, y, 1000000, 0, 2);
+  launch_slow(stream, y, 60000000, 0, 2);
   CHECK_STATUS(copy(stream, TENON_COPY_OUT, (tenon_memory_t){y, 0}, (tenon_memory_t){&result, 0}, 4, 3), TENON_OK);
   CHECK_STATUS(cl->event_record(&one, event, stream), TENON_OK);
   cl->stream_destroy(&one, stream);
@@ -681,6 +683,36 @@ TEST("callbacks come when the stream comes to them, once") {
   cl->free(&one, y);
 }
 
+typedef struct order_t {
+  _Atomic int *next;
+  int number;
+  _Atomic int *wrong;
+} order_t;
+static void in_order(void *argument, tenon_status_t status) {
+  order_t *o = (order_t *)argument;
+  if (o->number % 50 == 0) nanosleep(&(struct timespec){0, 3000000}, NULL); /* the next must not begin */
+  *o->wrong += (*o->next)++ != o->number || status != TENON_OK;
+}
+
+TEST("callbacks of a stream come in order") {
+  READY();
+  enum { COUNT = 300 };
+  static order_t orders[COUNT];
+  static _Atomic int next, wrong;
+  void *stream = stream_made(&one), *y = allocated(4);
+  for (int i = 0; i < COUNT; i++) {
+    orders[i] = (order_t){&next, i, &wrong};
+    if (i % 3 == 0) launch_slow(stream, y, 100, 1, (uint64_t)i);
+    CHECK_STATUS(cl->callback(&one, stream, in_order, &orders[i]), TENON_OK);
+    if (i % 50 == 0)
+      CHECK_STATUS(waited(&one, stream, NULL), TENON_OK); /* the next has nothing before it in the driver */
+  }
+  for (int i = 0; i < 20000 && next < COUNT; i++) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  CHECK(next == COUNT && wrong == 0);
+  cl->stream_destroy(&one, stream);
+  cl->free(&one, y);
+}
+
 TEST("streams that are busy do not hold others up") {
   READY();
   void *a = stream_made(&one), *b = stream_made(&one), *y = allocated(4);
@@ -743,6 +775,24 @@ TEST("a failure stays with its stream, names its call, and reaches who waits") {
   cl->event_destroy(&one, event);
   cl->stream_destroy(&one, a), cl->stream_destroy(&one, b), cl->stream_destroy(&one, c);
   CHECK_STATUS(cl->synchronize(&one), TENON_OK);
+  cl->free(&one, y);
+}
+
+TEST("a callback behind a failure is called though nobody asks") {
+  READY();
+  tenon_status_t (*const *enqueue_failure)(tenon_on_t, void *, uint64_t) = cl->native(&one, "enqueue_failure", NULL);
+  void *stream = stream_made(&one), *y = allocated(4);
+  tenon_fault_t fault = {sizeof fault, 0, 0};
+  told_t t = {0};
+  launch_slow(stream, y, 20000000, 1, 1);
+  CHECK_STATUS((*enqueue_failure)(&one, stream, 2), TENON_OK);
+  CHECK_STATUS(cl->callback(&one, stream, told, &t), TENON_OK);
+  CHECK(t.count == 0);
+  for (int i = 0; i < 10000 && t.count == 0; i++) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  CHECK(t.count == 1 && t.status != TENON_OK);
+  CHECK(cl->stream_query(&one, stream, &fault) == t.status);
+  CHECK(fault.ticket == 2);
+  cl->stream_destroy(&one, stream);
   cl->free(&one, y);
 }
 
@@ -900,16 +950,27 @@ TEST("a launch that does not fit its kernel is refused with what is wrong") {
 
 TEST("memory whose handle another had before is the new one to a kernel") {
   READY();
-  int32_t rounds = 1;
-  for (int32_t i = 0; i < 50; i++) {
-    void *y = allocated(64);
-    int32_t value = i, result = -1;
-    copy_in(&value, y, 0, 4);
-    launch_slow(NULL, y, rounds, 1, 1);
-    copy_out(y, 0, &result, 4);
-    CHECK(result == 2 * i + 1);
-    cl->free(&one, y);
+  if (!create_user_event) driver_functions();
+  int32_t error = 0, zeros[1024] = {0}, y[1024];
+  void *whole = create_buffer(cl->native(&one, "cl_context", NULL), 1, sizeof zeros, NULL, &error), *before = NULL;
+  int same = 0, wrong = 0;
+  copy_in(zeros, whole, 0, sizeof zeros);
+  for (int32_t i = 0; i < 20; i++) { /* parts of it: a driver looks up where they begin when the argument is set */
+    size_t region[2] = {(size_t)(i % 4) * 1024, 1024};
+    void *part = create_part(whole, 1, 0x1220, region, &error), *memory = NULL;
+    CHECK(error == 0);
+    CHECK_STATUS(cl->memory_import(&one, part, 1024, &memory), TENON_OK);
+    launch_slow(NULL, memory, 1, 1, 1);
+    CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
+    same += memory == before, before = memory;
+    cl->memory_forget(&one, memory);
+    release_buffer(part);
   }
+  copy_out(whole, 0, y, sizeof y);
+  for (int i = 0; i < 4; i++) wrong += y[i * 256] != 31; /* five times doubled and one added */
+  CHECK(wrong == 0);
+  release_buffer(whole);
+  if (!same) SKIP("the driver gave no handle twice");
 }
 
 TEST("three axes of groups") {
@@ -937,20 +998,22 @@ TEST("three axes of groups") {
   cl->free(&one, ys);
 }
 
+enum { LAUNCHES = 4000 }; /* of each thread */
 typedef struct shared_t {
   void *kernel, *y, *stream; /* stream NULL: one of the thread's own */
-  int number;
-  int wrong;
+  int number, wrong;
+  pthread_barrier_t *begin;
 } shared_t;
 
 static void *launches(void *argument) {
   shared_t *s = (shared_t *)argument;
   void *stream = s->stream ? s->stream : stream_made(&one);
   int32_t n = 1;
-  float a = 0, b = (float)(s->number * 1000);
-  for (int i = 0; i < 500; i++) { /* y[number * 500 + i] = b + i: a launch that mixes two threads' arguments shows */
+  float a = 0, b = (float)(s->number * LAUNCHES);
+  pthread_barrier_wait(s->begin);
+  for (int i = 0; i < LAUNCHES; i++) { /* y[k] = k: a launch that mixes two threads' arguments shows */
     tenon_kernel_argument_t arguments[] = {memory_argument(s->y, 0),
-                                           memory_argument(s->y, (uint64_t)(s->number * 500 + i) * 4),
+                                           memory_argument(s->y, (uint64_t)(s->number * LAUNCHES + i) * 4),
                                            bytes_argument(&a, 4), bytes_argument(&b, 4), bytes_argument(&n, 4)};
     s->wrong += launch(stream, s->kernel, 1, 1, 5, arguments, (uint64_t)i + 1) != TENON_OK;
     b += 1;
@@ -965,22 +1028,26 @@ TEST("four threads launch one kernel, on streams of their own and on one") {
   for (int common = 0; common < 2; common++) {
     pthread_t threads[4];
     shared_t shared[4];
-    static float y[2000], expected[2000];
+    static float y[4 * LAUNCHES];
+    pthread_barrier_t begin;
+    int wrong = 0;
+    pthread_barrier_init(&begin, NULL, 4);
     memset(y, 0, sizeof y);
     void *ys = allocated(sizeof y), *kernel = kernel_of("affine"), *stream = common ? stream_made(&one) : NULL;
     copy_in(y, ys, 0, sizeof y);
     CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
     for (int i = 0; i < 4; i++) {
-      shared[i] = (shared_t){kernel, ys, stream, i, 0};
+      shared[i] = (shared_t){kernel, ys, stream, i, 0, &begin};
       pthread_create(&threads[i], NULL, launches, &shared[i]);
     }
     for (int i = 0; i < 4; i++) {
       pthread_join(threads[i], NULL);
       CHECK(shared[i].wrong == 0);
     }
-    for (int i = 0; i < 2000; i++) expected[i] = (float)(i / 500 * 1000 + i % 500);
     copy_out(ys, 0, y, sizeof y);
-    CHECK(memcmp(y, expected, sizeof y) == 0);
+    for (int i = 0; i < 4 * LAUNCHES; i++) wrong += y[i] != (float)i;
+    CHECK(wrong == 0);
+    pthread_barrier_destroy(&begin);
     if (stream) cl->stream_destroy(&one, stream);
     cl->free(&one, ys);
   }
@@ -1085,7 +1152,7 @@ TEST("another's memory and queue are used, and stay theirs") {
 
 /* ---- processes, and the end ------------------------------------------------------------------------------------------------- */
 
-static int in_fork(void) {
+static int in_fork(void) { /* while a stream of the parent is busy */
   int failures = !CHECK_STATUS(cl->forked(&one), TENON_UNAVAILABLE);
   failures += !CHECK_TEXT(host_message(), "drivers do not work in the child");
   tenon_device_context_t other = host_context(0, all.plugin, "");
@@ -1096,8 +1163,14 @@ static int in_fork(void) {
 
 TEST("a child of the process is told that the device is lost there") {
   READY();
+  void *y = allocated(4);
+  gate_t gate = gate_close(&one, NULL);
+  launch_slow(NULL, y, 1, 1, 1);
   CHECK_STATUS(cl->forked(&one), TENON_OK);
   CHECK(in_child(in_fork) == 0);
+  gate_open(gate, 0);
+  CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
+  cl->free(&one, y);
 }
 
 TEST("settings that do not exist are refused, and so are ordinals") {
@@ -1149,7 +1222,7 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
   }
   long grown = resident_kib() - before, kept = (long)mallinfo2().uordblks - (long)used;
   if (getenv("TENON_SHOW")) printf("grown by %ld KiB, %ld bytes in use\n", grown, kept);
-  CHECK(kept < 190 * 256); /* PoCL's own share, see docs/devices.md */
+  CHECK(kept < 190 * 256); /* the driver's own: PoCL 3.1 keeps about 17 bytes of each context */
 #ifndef IS_INSTRUMENTED    /* what was freed stays with the sanitizer */
   CHECK(grown < 4096);
 #endif
@@ -1157,17 +1230,21 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
   CHECK_STATUS(cl->start(&two), TENON_OK);
 }
 
-TEST("stop waits for work, of streams and callbacks") {
+static void told_late(void *argument, tenon_status_t status) {
+  nanosleep(&(struct timespec){0, 50000000}, NULL);
+  told(argument, status);
+}
+
+TEST("stop waits for callbacks, as for work") {
   READY();
+  void *stream = stream_made(&one), *y = allocated(4);
   told_t t = {0};
-  for (int i = 0; i < 20; i++) {
-    void *stream = stream_made(&one), *y = allocated(4);
-    launch_slow(stream, y, 3000000, 1, 1);
-    CHECK_STATUS(cl->callback(&one, stream, told, &t), TENON_OK);
-    cl->stream_destroy(&one, stream);
-    cl->free(&one, y);
-  }
+  launch_slow(stream, y, 1000, 1, 1);
+  CHECK_STATUS(cl->callback(&one, stream, told_late, &t), TENON_OK);
+  CHECK_STATUS(waited(&one, stream, NULL), TENON_OK); /* the work is done, the function perhaps not */
+  cl->stream_destroy(&one, stream);
+  cl->free(&one, y);
   if (ordinals > 1) cl->stop(&two);
   cl->stop(&one);
-  CHECK(t.count == 20 && t.status == TENON_OK);
+  CHECK(t.count == 1 && t.status == TENON_OK);
 }
