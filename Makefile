@@ -41,6 +41,9 @@ stress: build ## kernels and libraries come and go while others call: 10 s, and 
 sim-seeds: build ## streams of the simulated device with 1,000 seeds of random delays
 	@cmake --build $(BUILD) --target test_device_order --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order
 
+device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
+	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
+
 fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
 	@scripts/fuzz.sh
 
@@ -59,4 +62,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test sanitize stress sim-seeds fuzz bench zoo install format clean
+.PHONY: help packages build run test sanitize stress sim-seeds device-faults fuzz bench zoo install format clean

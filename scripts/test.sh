@@ -7,9 +7,9 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build
-suites=(layers format header unit dispatch autograd install command errors examples search onnx models sanitize)
+suites=(layers format header unit devices dispatch autograd install command errors examples search onnx models sanitize)
 declare -A about=(
-  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [dispatch]="tables against PyTorch's"
+  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's"
   [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime"
   [sanitize]="a share of the tests under sanitizers")
@@ -28,6 +28,7 @@ run_unit() {
   cmake --build "$build" --target unit_tests --parallel "$(nproc)" >"$logs/unit-build.log" 2>&1 || { tail -30 "$logs/unit-build.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
   scripts/unit.sh "$build/tests"
 }
+run_devices() { "$python" tests/acceptance/devices_test.py; }
 run_dispatch() {
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/acceptance/dispatch_test.py

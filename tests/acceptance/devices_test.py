@@ -1,0 +1,129 @@
+"""The device suite on the correct example device, which must have no finding, and on each faulty one, where the first finding
+must say what is wrong.  Without arguments a share: five runs of the correct one, one of each fault.  `--all`: 200 runs and 20 of
+each, with a busy loop on each processor."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+CHECK, FAULTY = os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "tests", "faulty_device.so")
+
+# fault: the cases to run (a share of the suite, for time), and what the first finding must say
+FAULTS = {
+    "copy_in_late": ("copies.in_late", "read too late"),
+    "copy_out_not_waited": ("copies.", "does it wait for the copy"),
+    "copy_in_stale": ("copies.not_stale", "from the same host memory with new contents"),
+    "overlap_forwards": ("copies.", "expected as by memmove"),
+    "copy_by_words": ("copies.", r"bytes behind the target of copy\(WITHIN"),
+    "offset_32_bits": ("memory.", "offsets cut to 32 bits"),
+    "shared_stage": ("threads.", "not reentrant"),
+    "peer_at_once": ("peers.", "is the order kept"),
+    "fill_offset": ("fills.", r"fill\("),
+    "wrong_alignment": ("memory.", "properties.alignment"),
+    "size_rounded_down": ("memory.distinct_ranges memory.distinct", "overlap"),
+    "overlapping": ("memory.distinct_ranges memory.distinct", "overlap"),
+    "leak": ("memory.", "memory leaks"),
+    "free_early": ("memory.freed_while_read memory.freed_while_written memory.freed_behind_work", "given away too early|freed behind"),
+    "double_free": ("memory.", r"crashes: Aborted; the last call was free"),
+    "wrong_ordinal": ("memory.level_of_ordinal", "wrong ordinal"),
+    "memory_wrong_code": ("memory.", "expected TENON_MEMORY"),
+    "silent": ("memory.", "without saying why"),
+    "size_wraps": ("memory.", "gave TENON_OK, but the ordinal has"),
+    "wait_missing": ("orders.", "does the stream wait"),
+    "wait_of_others_missing": ("orders.", "another ordinal's event"),
+    "event_early": ("events.", "does the event come early"),
+    "record_forgotten": ("events.", "does the first recording still count"),
+    "event_destroyed_wakes": ("orders.", "does the stream wait on"),
+    "event_leak": ("lifecycle.", "leaks host memory"),
+    "event_hangs": ("events.never_recorded", r"hangs: .* the last call was event_synchronize"),
+    "time_backwards": ("events.", "expected times to grow"),
+    "order_broken": ("streams.", "is the order kept"),
+    "query_early": ("streams.", "too early"),
+    "query_misses_last": ("streams.", "too early"),
+    "synchronize_first_only": ("streams.wait_all_first streams.wait_all_last streams.wait_all_many", "does it wait for all streams"),
+    "stream_not_waited": ("streams.wait_stream streams.query_honest", "does it wait"),
+    "destroy_drops_work": ("streams.", "what is enqueued is still done"),
+    "streams_shared": ("streams.distinct streams.created_by_threads", "twice"),
+    "callback_twice": ("callbacks.", "expected to be called once"),
+    "callback_early": ("callbacks.after_work callbacks.behind_wait", "called before the work"),
+    "callback_lost": ("callbacks.once", "hangs: .* callbacks"),
+    "error_lost": ("failures.", "is the error lost"),
+    "error_not_sticky": ("failures.", "is it sticky"),
+    "blames_another": ("failures.", "blames"),
+    "synchronize_loses_error": ("failures.", "^synchronize.*is the error lost"),
+    "error_not_spread": ("failures.", "does it spread"),
+    "works_after_failure": ("failures.", "expected to be left undone"),
+    "recording_done_at_once": ("recordings.", "recording does no work"),
+    "replay_once_only": ("recordings.", "replay number 2"),
+    "stop_leaves_thread": ("lifecycle.start_stop_grows", "leaves threads behind"),
+    "stop_leaves_file": ("lifecycle.start_stop_grows", "leaves file descriptors open"),
+    "stop_leaves_memory": ("lifecycle.start_stop_grows", "leaks host memory"),
+    "stop_drops_work": ("lifecycle.", "does stop wait"),
+    "context_changed": ("lifecycle.", "the context was changed"),
+    "half_a_group": ("table.", "all are there or none"),
+    "no_copy": ("table.", "the table has no copy"),
+    "bad_name": ("table.", "expected small letters"),
+    "alignment_not_a_power": ("properties.", "expected a power of two"),
+    "list_unended": ("properties.", "does the list end with 0"),
+    "text_missing": ("properties.", "properties.driver: expected a text"),
+    "feature_missing": ("properties.", "TENON_DEVICE_TIMES"),
+    "crashes": ("events.", "crashes: .* the last call was event_query"),
+}
+
+
+def check(fault, *options):
+    environment = {**os.environ, "FAULT": fault}
+    run = subprocess.run([CHECK, FAULTY, "--quick", "--json", *options], capture_output=True, text=True, env=environment, timeout=600)
+    assert run.returncode in (0, 1), f"{fault or 'correct'}: status {run.returncode}: {run.stderr[-500:]}"
+    return [r for r in json.loads(run.stdout)["results"] if r["outcome"] == "failed"]
+
+
+def caught(fault, seed):
+    """Empty, or what is wrong."""
+    cases, words = FAULTS[fault]
+    chosen = [part for name in cases.split() for part in ("--case", name)]
+    found = check(fault, *chosen, "--first", "--limit", "5", "--seed", str(seed))
+    if not found:
+        return "not caught"
+    return "" if re.search(words, found[0]["text"]) else f"the first finding is {found[0]['case']}: {found[0]['text']}"
+
+
+def known():
+    """The names in the sources of the faults: each is tested, and no other."""
+    text = "".join(open(os.path.join(ROOT, "tests/conformance/device/faults", file), encoding="utf-8").read() for file in ("copies.c", "orders.c", "others.c"))
+    return set(re.findall(r'\{"(\w+)", \w+\}', text))
+
+
+def main():
+    whole = "--all" in sys.argv
+    target = subprocess.run(["cmake", "--build", BUILD, "--target", "device_tests"], capture_output=True, text=True)
+    if target.returncode:
+        print(target.stdout[-3000:], "\n0 passed, 1 failed, 0 skipped")
+        return 1
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())] if whole else []
+    passed = failed = 0
+    try:
+        assert known() == set(FAULTS), known() ^ set(FAULTS)
+        for seed in range(1, (200 if whole else 5) + 1):
+            found = check("", "--seed", str(seed))
+            for finding in found:
+                print(f"FAIL the correct device, seed {seed}: {finding['case']}: {finding['text']}")
+            passed, failed = passed + (not found), failed + bool(found)
+        for fault in FAULTS:
+            for seed in range(1, (20 if whole else 1) + 1):
+                wrong = caught(fault, seed)
+                if wrong:
+                    print(f"FAIL {fault}, seed {seed}: {wrong}")
+                passed, failed = passed + (not wrong), failed + bool(wrong)
+    finally:
+        for process in busy:
+            process.kill()
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
