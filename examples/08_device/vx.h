@@ -3,6 +3,7 @@
 #ifndef VX_H
 #define VX_H
 
+#define _POSIX_C_SOURCE 200809L /* threads and their clock; before any other header */
 #include <pthread.h>
 #include <tenon/device.h>
 
