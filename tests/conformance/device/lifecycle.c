@@ -238,7 +238,11 @@ static void after_fork(tenon_on_t on) {
   if (process < 0) skip_case("no process could be made");
   if (process == 0) {
     doing("forked() in the child after a fork");
-    must(rig.table->forked(&rig.contexts[0]), "forked, in the child,");
+    hush();
+    tenon_status_t status = rig.table->forked(&rig.contexts[0]);
+    EXPECT(status == TENON_OK || strcmp(said(), "(nothing said by tenon_fail)") != 0,
+           "forked, in the child, fails without saying why by tenon_fail");
+    if (status != TENON_OK) skip_case("forked says that it is lost: %s", said());
     use(0);
     _exit(7);
   }
@@ -266,6 +270,6 @@ const case_t lifecycle_cases[] = {
      ALONE_, objects_grow},
     {"lifecycle.unload_grows", "The library is loaded, used and unloaded a thousand times without growth.",
      ALONE_ | NEEDS_LIBRARY, unload_grows},
-    {"lifecycle.fork", "After a fork the device works in the child when forked says so, and in the parent.",
+    {"lifecycle.fork", "After a fork the device works in the child, or forked says why not; in the parent it works on.",
      ALONE_ | NEEDS_FORK, after_fork},
     {0}};

@@ -119,6 +119,8 @@ int main(int count, char **arguments) {
   report.program = arguments[0], report.library = options.library = arguments[optind],
   report.settings = options.settings;
   report.seed = options.seed;
+  char path[4096];
+  if (realpath(options.library, path)) options.library = path; /* else dlopen says what is wrong */
   void *library = dlopen(options.library, RTLD_NOW | RTLD_LOCAL);
   if (!library) return fprintf(stderr, "check_device: %s\n", dlerror()), 2;
   const tenon_descriptor_t *(*query)(void);

@@ -9,7 +9,7 @@
 struct rig_t rig;
 
 static pthread_mutex_t board_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local char last_said[1024];
+static _Thread_local char last_said[8192];
 
 /* ---- findings -------------------------------------------------------------------------------------------------------- */
 

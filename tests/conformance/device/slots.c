@@ -181,6 +181,7 @@ void *filled(tenon_on_t on, uint64_t bytes, uint64_t key) {
 void expect_holds(tenon_on_t on, const void *handle, uint64_t offset, uint64_t bytes, uint64_t key, uint64_t first,
                   uint64_t before, const char *format, ...) {
   char what[512];
+  if (!bytes) return; /* copies have at least one */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
