@@ -93,8 +93,9 @@ static void after_work(tenon_on_t on) {
     must_pass(on, stream);
     doing("waiting for a callback");
     while (!l.done) sched_yield();
-    EXPECT(!l.wrong, "a callback behind copy(OUT): expected host memory to hold what was copied, found other bytes (is "
-                     "it called before the work?)");
+    EXPECT_DATA(!l.wrong,
+                "a callback behind copy(OUT): expected host memory to hold what was copied, found other bytes (is "
+                "it called before the work?)");
     must_stream_destroy(on, stream), must_free(on, x), must_free(on, y), free(l.memory);
   }
 }
@@ -134,8 +135,8 @@ static void behind_wait(tenon_on_t on) {
     must_finish(on);
     doing("waiting for a callback");
     while (!l.done) sched_yield();
-    EXPECT(!l.wrong, "a callback behind stream_wait: expected what comes before the event to be done, found other "
-                     "bytes in host memory (does the stream wait?)");
+    EXPECT_DATA(!l.wrong, "a callback behind stream_wait: expected what comes before the event to be done, found other "
+                          "bytes in host memory (does the stream wait?)");
     must_event_destroy(on, event), must_stream_destroy(on, a), must_stream_destroy(on, b), must_free(on, x),
         free(l.memory);
   }

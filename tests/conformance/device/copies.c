@@ -339,19 +339,21 @@ static void random_program(tenon_on_t on) {
     else {
       must_out(on, NULL, is, memory[a], from, n);
       must_pass(on, NULL);
-      EXPECT(memcmp(is, model[a] + from, n) == 0,
-             "a random program of copies on one stream: step %d: copy(OUT, %llu bytes) gives other bytes than the same "
-             "program in host memory",
-             i, (unsigned long long)n);
+      EXPECT_DATA(
+          memcmp(is, model[a] + from, n) == 0,
+          "a random program of copies on one stream: step %d: copy(OUT, %llu bytes) gives other bytes than the same "
+          "program in host memory",
+          i, (unsigned long long)n);
     }
   }
   for (int b = 0; b < BUFFERS; b++) {
     must_out(on, NULL, is, memory[b], 0, SIZE);
     must_pass(on, NULL);
-    EXPECT(memcmp(is, model[b], SIZE) == 0,
-           "a random program of copies on one stream: at its end memory %d of %d differs from the same program in host "
-           "memory",
-           b, BUFFERS);
+    EXPECT_DATA(
+        memcmp(is, model[b], SIZE) == 0,
+        "a random program of copies on one stream: at its end memory %d of %d differs from the same program in host "
+        "memory",
+        b, BUFFERS);
     must_free(on, memory[b]), free(model[b]);
   }
   free(is), free(fresh);

@@ -13,10 +13,10 @@ static void fill_and_look(tenon_on_t on, void *memory, uint64_t size, uint64_t o
   must_out(on, NULL, is, memory, 0, size);
   must_pass(on, NULL);
   for (uint64_t i = 0; i < bytes; i++)
-    EXPECT(is[offset + i] == word[i % width],
-           "fill(%llu bytes at offset %llu, pattern of %u): byte %llu: expected 0x%02x, found 0x%02x",
-           (unsigned long long)bytes, (unsigned long long)offset, width, (unsigned long long)i, word[i % width],
-           is[offset + i]);
+    EXPECT_DATA(is[offset + i] == word[i % width],
+                "fill(%llu bytes at offset %llu, pattern of %u): byte %llu: expected 0x%02x, found 0x%02x",
+                (unsigned long long)bytes, (unsigned long long)offset, width, (unsigned long long)i, word[i % width],
+                is[offset + i]);
   expect_pattern(is, offset, 7, 0, 0, "bytes before fill(%llu bytes at offset %llu, pattern of %u)",
                  (unsigned long long)bytes, (unsigned long long)offset, width);
   expect_pattern(is + offset + bytes, size - offset - bytes, 7, offset + bytes, 0,
@@ -54,9 +54,10 @@ static void order(tenon_on_t on) {
   must_out(on, NULL, is, other, 0, 50000);
   must_pass(on, NULL);
   for (uint64_t i = 0; i < 50000; i++)
-    EXPECT(is[i] == word[i % 4],
-           "a copy WITHIN behind fill of its source: byte %llu: expected 0x%02x, found 0x%02x (is the order kept?)",
-           (unsigned long long)i, word[i % 4], is[i]);
+    EXPECT_DATA(
+        is[i] == word[i % 4],
+        "a copy WITHIN behind fill of its source: byte %llu: expected 0x%02x, found 0x%02x (is the order kept?)",
+        (unsigned long long)i, word[i % 4], is[i]);
   must_free(on, memory), must_free(on, copy), must_free(on, other), free(is);
 }
 
@@ -72,10 +73,11 @@ static void pattern_kept(tenon_on_t on) { /* the pattern is taken when fill is c
     must_out(on, stream, is, memory, 0, 1000);
     must_pass(on, stream);
     for (int i = 0; i < 1000; i++)
-      EXPECT(is[i] == 0x42,
-             "fill behind other work, whose pattern was overwritten when fill had returned: byte %d: expected 0x42, "
-             "found 0x%02x",
-             i, is[i]);
+      EXPECT_DATA(
+          is[i] == 0x42,
+          "fill behind other work, whose pattern was overwritten when fill had returned: byte %d: expected 0x42, "
+          "found 0x%02x",
+          i, is[i]);
   }
   must_stream_destroy(on, stream), must_free(on, memory), free(is);
 }

@@ -90,11 +90,20 @@ static void skips_print(const report_t *report) { /* each reason once, with its 
 }
 
 int main(int count, char **arguments) {
-  enum { CASE, ORDINAL, SETTINGS, SEED, LIMIT, QUICK, FIRST, JSON, VERBOSE, LIST, HELP };
-  static const struct option known[] = {
-      {"case", 1, 0, CASE},       {"ordinal", 1, 0, ORDINAL}, {"settings", 1, 0, SETTINGS}, {"seed", 1, 0, SEED},
-      {"limit", 1, 0, LIMIT},     {"quick", 0, 0, QUICK},     {"first", 0, 0, FIRST},       {"json", 0, 0, JSON},
-      {"verbose", 0, 0, VERBOSE}, {"list", 0, 0, LIST},       {"help", 0, 0, HELP},         {0, 0, 0, 0}};
+  enum { CASE, ORDINAL, SETTINGS, SEED, LIMIT, QUICK, FIRST, NO_CONTENTS, JSON, VERBOSE, LIST, HELP };
+  static const struct option known[] = {{"case", 1, 0, CASE},
+                                        {"ordinal", 1, 0, ORDINAL},
+                                        {"settings", 1, 0, SETTINGS},
+                                        {"seed", 1, 0, SEED},
+                                        {"limit", 1, 0, LIMIT},
+                                        {"quick", 0, 0, QUICK},
+                                        {"first", 0, 0, FIRST},
+                                        {"no-contents", 0, 0, NO_CONTENTS},
+                                        {"json", 0, 0, JSON},
+                                        {"verbose", 0, 0, VERBOSE},
+                                        {"list", 0, 0, LIST},
+                                        {"help", 0, 0, HELP},
+                                        {0, 0, 0, 0}};
   static report_t report;
   conformance_options_t options = {.size = sizeof options, .ordinal = -1, .seed = 1};
   const char *cases[64] = {NULL};
@@ -107,6 +116,7 @@ int main(int count, char **arguments) {
     else if (word == LIMIT) options.limit = (uint32_t)atoi(optarg);
     else if (word == QUICK) options.quick = 1;
     else if (word == FIRST) options.first = 1;
+    else if (word == NO_CONTENTS) options.no_contents = 1;
     else if (word == JSON) report.json = 1;
     else if (word == VERBOSE) report.verbose = 1;
     else if (word == HELP) return usage(stdout), 0;

@@ -224,7 +224,8 @@ static void level_falls(tenon_on_t on) {
     falls = level_of(on) + chunk() / 2 <= before;
     must_free(on, handle);
   }
-  EXPECT(falls, "memory_free says as much as before while %llu bytes more are allocated", (unsigned long long)chunk());
+  EXPECT_DATA(falls, "memory_free says as much as before while %llu bytes more are allocated",
+              (unsigned long long)chunk());
 }
 
 static void by_thread(void *argument, int index) {
@@ -351,10 +352,11 @@ static void level_of_ordinal(tenon_on_t on) {
     mine = level_of(on) + chunk() / 2 <= before && level_of(other) + chunk() / 2 > others;
     must_free(on, handle);
   }
-  EXPECT(mine,
-         "much memory allocated on ordinal %d: expected memory_free of it to fall, and that of ordinal %d not (wrong "
-         "ordinal?)",
-         on->ordinal, other->ordinal);
+  EXPECT_DATA(
+      mine,
+      "much memory allocated on ordinal %d: expected memory_free of it to fall, and that of ordinal %d not (wrong "
+      "ordinal?)",
+      on->ordinal, other->ordinal);
 }
 
 const case_t memory_cases[] = {

@@ -222,10 +222,11 @@ static void random_program(tenon_on_t on) {
   for (int b = 0; b < BUFFERS; b++) {
     must_out(on, NULL, is, memory[b], 0, SIZE);
     must_pass(on, NULL);
-    EXPECT(memcmp(is, model[b], SIZE) == 0,
-           "a random program on 4 streams that events order: memory %d of %d differs from the same program in host "
-           "memory (do streams wait?)",
-           b, BUFFERS);
+    EXPECT_DATA(
+        memcmp(is, model[b], SIZE) == 0,
+        "a random program on 4 streams that events order: memory %d of %d differs from the same program in host "
+        "memory (do streams wait?)",
+        b, BUFFERS);
     must_event_destroy(on, written[b]), must_free(on, memory[b]), free(model[b]);
     for (int s = 0; s < STREAMS; s++) must_event_destroy(on, read[b][s]);
   }

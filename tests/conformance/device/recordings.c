@@ -148,8 +148,8 @@ static void with_fill(tenon_on_t on) {
     must_out(on, NULL, is, memory, 0, 1000);
     must_pass(on, NULL);
     for (int i = 0; i < 1000; i++)
-      EXPECT(is[i] == i % 4 + 1, "replay %d of fill: byte %d: expected 0x%02x, found 0x%02x", round + 1, i, i % 4 + 1,
-             is[i]);
+      EXPECT_DATA(is[i] == i % 4 + 1, "replay %d of fill: byte %d: expected 0x%02x, found 0x%02x", round + 1, i,
+                  i % 4 + 1, is[i]);
   }
   drop(on, recording), must_stream_destroy(on, stream), must_free(on, memory);
 }

@@ -155,7 +155,7 @@ static void expect_numbers(tenon_on_t on, void *memory, uint64_t offset, int cou
   must_out(on, NULL, x, memory, offset, (uint64_t)count * 4);
   must_pass(on, NULL);
   for (int i = 0; i < count; i++)
-    EXPECT(x[i] == each * i + add, "%s: number %d: expected %d, found %d", what, i, each * i + add, x[i]);
+    EXPECT_DATA(x[i] == each * i + add, "%s: number %d: expected %d, found %d", what, i, each * i + add, x[i]);
   free(x);
 }
 
@@ -248,9 +248,9 @@ static void own_memory(tenon_on_t on) {
     must_out(on, NULL, is, out, 0, n * 8 * 4);
     must_pass(on, NULL);
     for (uint32_t i = 0; i < 8 * n; i++)
-      EXPECT(is[i] == (int32_t)(n - 1 - i % n + 1000 * (i / n)),
-             "a kernel with memory of its group, in groups of %u: number %u: expected %u, found %d", n, i,
-             n - 1 - i % n + 1000 * (i / n), is[i]);
+      EXPECT_DATA(is[i] == (int32_t)(n - 1 - i % n + 1000 * (i / n)),
+                  "a kernel with memory of its group, in groups of %u: number %u: expected %u, found %d", n, i,
+                  n - 1 - i % n + 1000 * (i / n), is[i]);
   }
   unload(on, program), must_free(on, out);
 }
@@ -265,9 +265,9 @@ static void three_axes(tenon_on_t on) {
   must_pass(on, NULL);
   for (int i = 0; i < 480; i++) {
     int right = i % 12 + 100 * (i / 12 % 10) + 10000 * (i / 120);
-    EXPECT(is[i] == right,
-           "a kernel over 12 x 10 x 4 items in groups of %u x %u x %u: number %d: expected %d, found %d", group[0],
-           group[1], group[2], i, right, is[i]);
+    EXPECT_DATA(is[i] == right,
+                "a kernel over 12 x 10 x 4 items in groups of %u x %u x %u: number %d: expected %d, found %d", group[0],
+                group[1], group[2], i, right, is[i]);
   }
   unload(on, program), must_free(on, out);
 }
@@ -278,12 +278,14 @@ static void error_line(tenon_on_t on) {
   code_t code = {.sink = {.size = sizeof code.sink, .reserve = reserve}};
   tenon_status_t status =
       compile_text(on, "/* line 1 */\n\n\n/* line 4 */\n\n\nthis is no_such_type x;\n", "", &code.sink);
-  EXPECT(status != TENON_OK, "compile of a source with a syntax error in line 7 gave TENON_OK");
-  EXPECT(strstr(said(), "the_author.src"),
-         "compile of a source with a syntax error: expected its file, the_author.src, in the message, found: %.600s",
-         said());
-  EXPECT(strstr(said(), ":7") || strstr(said(), "(7)") || strstr(said(), "line 7"),
-         "compile of a source with a syntax error in line 7: expected that line in the message, found: %.600s", said());
+  EXPECT_DATA(status != TENON_OK, "compile of a source with a syntax error in line 7 gave TENON_OK");
+  EXPECT_DATA(
+      strstr(said(), "the_author.src"),
+      "compile of a source with a syntax error: expected its file, the_author.src, in the message, found: %.600s",
+      said());
+  EXPECT_DATA(strstr(said(), ":7") || strstr(said(), "(7)") || strstr(said(), "line 7"),
+              "compile of a source with a syntax error in line 7: expected that line in the message, found: %.600s",
+              said());
   unload(on, load(on, "")); /* the next one works */
 }
 
@@ -291,11 +293,12 @@ static void not_found(tenon_on_t on) {
   void *program = load(on, ""), *kernel = NULL;
   doing("kernel_find(\"no_such_kernel\")");
   tenon_status_t status = rig.table->kernel_find(on, program, "no_such_kernel", &kernel);
-  EXPECT(status == TENON_NOT_FOUND,
-         "kernel_find of a name that the program has not: expected TENON_NOT_FOUND, found %s: %s", status_name(status),
-         said());
-  EXPECT(strstr(said(), "no_such_kernel"),
-         "kernel_find of a name that the program has not: expected the name in the message, found: %.300s", said());
+  EXPECT_DATA(status == TENON_NOT_FOUND,
+              "kernel_find of a name that the program has not: expected TENON_NOT_FOUND, found %s: %s",
+              status_name(status), said());
+  EXPECT_DATA(strstr(said(), "no_such_kernel"),
+              "kernel_find of a name that the program has not: expected the name in the message, found: %.300s",
+              said());
   find(on, program, "scale");
   unload(on, program);
 }
@@ -305,17 +308,17 @@ static void no_code(tenon_on_t on) {
   void *program = NULL;
   doing("program_load() of 200 bytes that are no code");
   tenon_status_t status = rig.table->program_load(on, junk, sizeof junk, &program);
-  EXPECT(status != TENON_OK, "program_load of bytes that are no code gave TENON_OK");
-  EXPECT(strcmp(said(), "(nothing said by tenon_fail)") != 0,
-         "program_load of bytes that are no code fails without saying why by tenon_fail");
+  EXPECT_DATA(status != TENON_OK, "program_load of bytes that are no code gave TENON_OK");
+  EXPECT_DATA(strcmp(said(), "(nothing said by tenon_fail)") != 0,
+              "program_load of bytes that are no code fails without saying why by tenon_fail");
   unload(on, load(on, ""));
 }
 
 static void sink_full(tenon_on_t on) {
   const char *texts[] = {NULL, opencl, cuda, c11};
   tenon_sink_t sink = {.size = sizeof sink, .reserve = reserve_nothing};
-  EXPECT(compile_text(on, texts[language()], "", &sink) != TENON_OK,
-         "compile gave TENON_OK, although the sink had no memory for the code");
+  EXPECT_DATA(compile_text(on, texts[language()], "", &sink) != TENON_OK,
+              "compile gave TENON_OK, although the sink had no memory for the code");
   unload(on, load(on, ""));
 }
 

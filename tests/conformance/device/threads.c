@@ -155,9 +155,9 @@ static void fill_own(void *argument, int index) {
     must_out(on, all.streams[index], is, memory, 0, 4096);
     must_pass(on, all.streams[index]);
     for (int k = 0; k < 4096; k++)
-      EXPECT(is[k] == word[0],
-             "fill by one of four threads: byte %d: expected 0x%02x, found 0x%02x (is fill not reentrant?)", k, word[0],
-             is[k]);
+      EXPECT_DATA(is[k] == word[0],
+                  "fill by one of four threads: byte %d: expected 0x%02x, found 0x%02x (is fill not reentrant?)", k,
+                  word[0], is[k]);
   }
   must_free(on, memory);
 }
