@@ -77,6 +77,7 @@ static void child(const batch_t *batch, int32_t from) {
     rig.unseen = 0;
     if (c->needs & ALONE) break;
   }
+  for (int32_t k = 0; k < rig.count; k++) stop(k);
   _exit(0);
 }
 
@@ -130,7 +131,12 @@ static int32_t run_child(run_t *run, const batch_t *batch, int32_t i) {
     break;
   }
   i = tell_done(run, batch, i);
-  if (i == batch->count || (WIFEXITED(status) && WEXITSTATUS(status) == 0 && i > rig.board->current)) return i;
+  int32_t last = rig.board->current;
+  if (i > last) { /* the case is done; only what comes behind passed ones, stop, can have failed */
+    if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) || rig.board->results[last].outcome != CONFORMANCE_PASSED)
+      return i;
+    i = last;
+  }
   const char *in = rig.board->doing[0] ? rig.board->doing : "opening the device";
   if (hangs) snprintf(text, sizeof text, "hangs: no progress for %lld s; the last call was %s", (long long)limit, in);
   else if (WIFSIGNALED(status))
