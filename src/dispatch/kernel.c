@@ -39,6 +39,7 @@ static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t
 }
 
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
+  if (b->kind == TN_KERNEL_SOURCE) return true;                           /* it is for where there is no other */
   if (a->kind != TN_KERNEL_LOOP && a->kind != TN_KERNEL_ROW) return true; /* the first one serves */
   if (b->kind != TN_KERNEL_LOOP && b->kind != TN_KERNEL_ROW) return false;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++)

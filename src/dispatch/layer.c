@@ -156,8 +156,12 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
+/* A SOURCE function declines by TENON_UNIMPLEMENTED: the call goes on as if it were not there. */
 static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
-  return is_of_plugin(kernel, call) ? tn_launch(kernel, call) : kernel->run(call);
+  if (!is_of_plugin(kernel, call)) return kernel->run(call);
+  tenon_status_t status = tn_launch(kernel, call);
+  bool is_declined = status == TENON_UNIMPLEMENTED && kernel->kind == TN_KERNEL_SOURCE;
+  return is_declined && !tn_frame_of(call)->slot->denial ? tenon_fallback_cpu(call) : status;
 }
 
 static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {

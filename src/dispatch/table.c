@@ -213,11 +213,13 @@ static tenon_status_t make(tenon_op_t *op, const tn_slot_t *contents, const tn_s
 static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, int rule, const tn_kernel_t *denial,
                                    const tn_slot_t **out_slot) {
   tn_scratch_mark_t mark = tn_scratch_mark();
-  bool by_type = false;
+  bool by_type = false, has_all = false; /* a kernel for every dtype, before which no source kernel comes */
   tn_slot_t slot = {.run = tn_layer_prologue, .denial = denial, .rule = (uint8_t)rule};
   bool is_device = backend && backend != &tn_backend_cpu; /* whose tensors may stand beside others */
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    by_type |= tn_kernel_is_of(k, backend) &&
+    has_all |= k->kind == TN_KERNEL_DEVICE && k->words.dtypes == ~(uint64_t)0 && tn_kernel_is_of(k, backend);
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    by_type |= tn_kernel_is_of(k, backend) && !(has_all && k->kind == TN_KERNEL_SOURCE) &&
                (k->kind == TN_KERNEL_LOOP || k->kind == TN_KERNEL_ROW || k->words.dtypes != ~(uint64_t)0);
   const tn_kernel_t *const *lists[TN_DTYPE_COUNT] = {NULL};
   uint64_t set = by_type && op->dispatch_input >= 0 && op->types.variable_count ? op->types.sets[0] : 1;
