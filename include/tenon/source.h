@@ -78,21 +78,55 @@ static inline void atomic_add_f32(GLOBAL float *p, float v) {
     __builtin_memcpy(&now, &sum, 4);
   } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
-/* bf16 and f16 are stored only: uint16_t in memory, float in between; rounded to nearest, ties to even. */
-static inline float load_bf16(GLOBAL const uint16_t *p, int64_t i) {
-  uint32_t bits = (uint32_t)p[i] << 16;
+#define FUNCTION static inline /* before a function that kernels call */
+FUNCTION float float_of_bits(uint32_t bits) {
   float x;
   __builtin_memcpy(&x, &bits, 4);
   return x;
 }
-static inline void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {
+FUNCTION uint32_t bits_of_float(float x) {
   uint32_t bits;
   __builtin_memcpy(&bits, &x, 4);
+  return bits;
+}
+FUNCTION float mad(float a, float b, float c) { return a * b + c; } /* rounded once or twice, as is faster */
+/* bf16 and f16 are stored only: uint16_t in memory, float in between; rounded to nearest, ties to even. */
+FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return float_of_bits((uint32_t)p[i] << 16); }
+FUNCTION void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {
+  uint32_t bits = bits_of_float(x);
   p[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
+FUNCTION float load_f16(GLOBAL const uint16_t *p, int64_t i) {
+  uint32_t a = p[i] & 0x7fffu, sign = (uint32_t)(p[i] & 0x8000u) << 16;
+  float x = a < 0x400u ? (float)a * float_of_bits(103u << 23) : float_of_bits((a << 13) + (112u << 23));
+  uint32_t bits = a < 0x7c00u ? bits_of_float(x) : a == 0x7c00u ? 0x7f800000u : 0x7fc00000u | a << 13;
+  return float_of_bits(bits | sign);
+}
+FUNCTION void store_f16(GLOBAL uint16_t *p, int64_t i, float x) {
+  uint32_t bits = bits_of_float(x), a = bits & 0x7fffffffu, code;
+  if (a < 113u << 23) code = bits_of_float(float_of_bits(a) + 0.5f) - (126u << 23); /* its last place is f16's least */
+  else code = ((a + 0xfffu + (a >> 13 & 1)) >> 13) - (112u << 10);
+  code = a > 0x7f800000u ? 0x7e00u : code > 0x7c00u ? 0x7c00u : code;
+  p[i] = (uint16_t)(code | (bits >> 31) << 15);
+}
 
-/* Kinds of parameters: IN and OUT and INOUT are pointers, VALUE a number of a type with a fixed width, SHARED memory of the
- * group. */
+/* How elements that go together lie in up to four tensors; a VALUE.  The host fills it in by tenon_walk_of. */
+typedef struct tenon_walk_t {
+  int64_t count, rank, shape[8];
+  int64_t first[4], strides[4][8]; /* in elements; first: counted from where the kernel's argument points */
+} tenon_walk_t;
+/* Where element i is in each of them. */
+FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
+  for (int k = 0; k < 4; k++) at[k] = w->first[k];
+  for (int64_t a = w->rank - 1; a >= 0; a--) {
+    int64_t rest = a ? i / w->shape[a] : 0, here = i - rest * w->shape[a];
+    for (int k = 0; k < 4; k++) at[k] += here * w->strides[k][a];
+    i = rest;
+  }
+}
+
+/* Kinds of parameters: IN and OUT and INOUT are pointers, VALUE a number of a type with a fixed width or a structure of such
+ * without gaps, SHARED memory of the group. */
 #define TENON_P_IN(t, n) GLOBAL const t *n
 #define TENON_P_OUT(t, n) GLOBAL t *n
 #define TENON_P_INOUT(t, n) GLOBAL t *n
@@ -210,14 +244,16 @@ struct tenon_grid_t {    /* one launch, of a kernel of a TENON_SOURCE function *
 /* A kernel for the CPU and for every device that compiles.  `words` are as in TENON_KERNEL, without a device. */
 #define TENON_SOURCE(words, f) TENON_FN_(SOURCE, words, tenon_call_t, f)
 
+/* The memory of a tensor, from its lowest element on: that is its first unless strides are negative. */
 static inline tenon_kernel_argument_t tenon_memory_of(const tenon_tensor_t *t, uint32_t access) {
   tenon_kernel_argument_t a = {TENON_ARG_MEMORY, access, 0, {{0, 0}}};
-  uint64_t last = 0;
+  int64_t low = 0, high = 0;
   if (!t) return a;
   for (int32_t i = 0; i < t->ndim; i++)
-    last += t->shape[i] > 1 ? (uint64_t)(t->shape[i] - 1) * (uint64_t)t->strides[i] : 0;
-  a.size = tenon_count(t) ? ((last + 1) * t->dtype.bits * t->dtype.lanes + 7) / 8 : 0;
-  a.as.memory.handle = t->data, a.as.memory.offset = t->byte_offset;
+    if (t->shape[i] > 1) *(t->strides[i] < 0 ? &low : &high) += (t->shape[i] - 1) * t->strides[i];
+  a.size = tenon_count(t) ? ((uint64_t)(high - low + 1) * t->dtype.bits * t->dtype.lanes + 7) / 8 : 0;
+  a.as.memory.handle = t->data;
+  a.as.memory.offset = t->byte_offset + (uint64_t)(low * (t->dtype.bits * t->dtype.lanes / 8)); /* wraps around */
   return a;
 }
 static inline tenon_kernel_argument_t tenon_in(const tenon_tensor_t *t) {
@@ -239,6 +275,38 @@ static inline tenon_kernel_argument_t tenon_bytes(const void *data, uint64_t siz
 static inline tenon_kernel_argument_t tenon_shared(uint64_t bytes) {
   tenon_kernel_argument_t a = {TENON_ARG_LOCAL, 0, bytes, {{0, 0}}};
   return a;
+}
+static inline tenon_kernel_argument_t tenon_shared_whole(uint64_t bytes) { /* so many however many items it has */
+  tenon_kernel_argument_t a = {TENON_ARG_LOCAL, TENON_ACCESS_WRITE, bytes, {{0, 0}}};
+  return a;
+}
+/* A walk over all of `shape`, to which `count` <= 4 tensors broadcast; NULL: one that is absent.  0: more than eight axes are
+ * left when those that can be are merged, or elements are no whole bytes. */
+static inline int tenon_walk_of(tenon_walk_t *out, int32_t ndim, const int64_t *shape,
+                                const tenon_tensor_t *const *tensors, uint32_t count) {
+  tenon_walk_t w = {1, 0, {0}, {0}, {{0}}};
+  for (uint32_t k = 0; k < count; k++) {
+    const tenon_tensor_t *t = tensors[k];
+    if (t && t->dtype.bits % 8) return 0;
+    for (int32_t i = 0; t && i < t->ndim; i++)
+      if (t->shape[i] > 1 && t->strides[i] < 0) w.first[k] -= (t->shape[i] - 1) * t->strides[i];
+  }
+  for (int32_t i = 0; i < ndim; i++) {
+    int64_t strides[4] = {0}, last = w.rank - 1;
+    int joins = w.rank > 0;
+    w.count *= shape[i];
+    if (shape[i] == 1) continue;
+    for (uint32_t k = 0; k < count; k++) {
+      int32_t own = tensors[k] ? i - (ndim - tensors[k]->ndim) : -1;
+      if (own >= 0 && tensors[k]->shape[own] != 1) strides[k] = tensors[k]->strides[own];
+      joins = joins && w.strides[k][last] == strides[k] * shape[i];
+    }
+    if (!joins && w.rank == 8) return 0;
+    if (!joins) w.shape[w.rank++] = 1, last++;
+    w.shape[last] *= shape[i];
+    for (uint32_t k = 0; k < count; k++) w.strides[k][last] = strides[k];
+  }
+  return *out = w, 1;
 }
 /* A kernel that goes over `items` elements by TENON_EACH. */
 static inline tenon_status_t tenon_each(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t items,

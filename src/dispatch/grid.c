@@ -110,11 +110,12 @@ static tenon_status_t on_device(tenon_call_t *call, const tenon_grid_t *g) {
         launch.group[d] = g->group[d];
   }
   uint64_t items = (uint64_t)launch.group[0] * launch.group[1] * launch.group[2];
-  for (uint32_t i = 0; i < g->argument_count; i++) { /* memory of a group is stated for one item */
+  for (uint32_t i = 0; i < g->argument_count; i++) { /* memory of a group: for one item, or with access in all */
     if (g->arguments[i].kind != TENON_ARG_LOCAL) continue;
     if (launch.arguments != arguments)
       memcpy(arguments, g->arguments, g->argument_count * sizeof *arguments), launch.arguments = arguments;
-    arguments[i].size *= items;
+    arguments[i].size *= arguments[i].access ? 1 : items;
+    arguments[i].access = 0;
   }
   return o->table->launch(&o->context, call->stream, &launch);
 }
