@@ -38,12 +38,18 @@
 #define DNN_FAMILIES(X)
 #endif
 
+/* For devices that compile, and have no kernels of their own. */
+#define SOURCE_FAMILIES(X)                                                                                             \
+  X(core_source_pointwise) X(core_source_integers) X(core_source_move) X(core_source_rows) X(core_source_product)
+
 #define DECLARE(name) TENON_C const tenon_item_t name[];
 #define GROUP(name) , TENON_GROUP(name)
 FAMILIES(DECLARE)
 SIMD_FAMILIES(DECLARE)
 DNN_FAMILIES(DECLARE)
+SOURCE_FAMILIES(DECLARE)
 
 TENON_LIBRARY(core, "1.0.0",
-  TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP) DNN_FAMILIES(GROUP))
+  TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0") FAMILIES(GROUP) SIMD_FAMILIES(GROUP) DNN_FAMILIES(GROUP)
+  SOURCE_FAMILIES(GROUP))
 /* clang-format on */

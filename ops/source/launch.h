@@ -1,0 +1,44 @@
+/* What the SOURCE functions of this folder have in common, on the host's side.
+ * Invariant: what a kernel here cannot do it declines by TENON_UNIMPLEMENTED, before anything is enqueued. */
+#ifndef TENON_OPS_SOURCE_LAUNCH_H
+#define TENON_OPS_SOURCE_LAUNCH_H
+
+#include <tenon/source.h>
+
+enum { GROUP_ITEMS = 64 };
+
+#define DECLINE(call, ...) tenon_fail(call, TENON_UNIMPLEMENTED, __VA_ARGS__)
+
+/* A walk over the last of the tensors, to which the others broadcast. */
+static inline tenon_status_t walk_set(tenon_call_t *call, const tenon_tensor_t *const *tensors, uint32_t count,
+                                      tenon_walk_t *out) {
+  const tenon_tensor_t *last = tensors[count - 1];
+  if (tenon_walk_of(out, last->ndim, last->shape, tensors, count)) return TENON_OK;
+  return DECLINE(call, "its source kernel takes eight axes that do not merge, of whole bytes");
+}
+
+/* A kernel whose parameters are inputs, the first result, the walk over them, and two numbers if `numbers`. */
+static inline tenon_status_t pointwise_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs,
+                                           const float *numbers) {
+  const tenon_tensor_t *tensors[4] = {0};
+  tenon_kernel_argument_t arguments[7];
+  tenon_walk_t walk;
+  for (uint32_t i = 0; i < inputs; i++) tensors[i] = call->inputs[i], arguments[i] = tenon_in(tensors[i]);
+  tensors[inputs] = call->outputs[0], arguments[inputs] = tenon_out(call->outputs[0]);
+  TENON_TRY(walk_set(call, tensors, inputs + 1, &walk));
+  arguments[inputs + 1] = TENON_VALUE(walk);
+  for (uint32_t i = 0; numbers && i < 2; i++) arguments[inputs + 2 + i] = TENON_VALUE(numbers[i]);
+  return tenon_each(call, code, kernel, walk.count, arguments, inputs + (numbers ? 4 : 2));
+}
+
+/* Groups whose items fold `length` numbers: no more items than there is work for. */
+static inline tenon_status_t rows_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t rows,
+                                      int64_t length, const tenon_kernel_argument_t *arguments, uint32_t count) {
+  uint32_t items = 1;
+  while (items < GROUP_ITEMS && items < length) items *= 2;
+  tenon_grid_t grid = {sizeof(tenon_grid_t),   kernel,        code,  0,        0,
+                       {(uint64_t)rows, 1, 1}, {items, 1, 1}, count, arguments};
+  return rows ? call->host->launch(call, &grid) : TENON_OK;
+}
+
+#endif
