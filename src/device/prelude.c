@@ -174,13 +174,14 @@ static const char all[] =
 
 typedef struct dialect_t {
   const char *words;
-  const char *item, *hidden, *entry,
-      *call; /* of a kernel: its body's first words and parameter, its entry, what that passes on */
+  const char *item, *hidden, *entry, *other,
+      *call; /* of a kernel: its body's first words and parameter, its entry, that of one not wanted, what it passes on */
 } dialect_t;
 static const dialect_t dialects[] = {
-    [TENON_SOURCE_OPENCL] = {opencl, "static void", "", "__kernel void", ""},
-    [TENON_SOURCE_CUDA] = {cuda, "static __device__ void", "", "extern \"C\" __global__ void", ""},
-    [TENON_SOURCE_C] = {c, "static inline void", "const tenon_item_id_t *tenon_id, ", "void", "tenon_id, "}};
+    [TENON_SOURCE_OPENCL] = {opencl, "static void", "", "__kernel", "static", ""},
+    [TENON_SOURCE_CUDA] = {cuda, "static __device__ void", "", "extern \"C\" __global__", "static __device__", ""},
+    [TENON_SOURCE_C] = {c, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline",
+                        "tenon_id, "}};
 
 /* "TENON_P_##k1(t1, n1), ..." */
 static void add_list(tn_text_t *text, const char *format, int count) {
@@ -202,13 +203,14 @@ static void add_body(tn_text_t *text, const dialect_t *d, int count) {
 void tn_prelude(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
   bool is_c = language == TENON_SOURCE_C;
-  tn_text_add(text, "#define TENON_ON_DEVICE 1\n%s%s", d->words, all);
+  tn_text_add(text, "#define TENON_ON_DEVICE 1\n#define TENON_WANTED %s\n#define TENON_UNWANTED %s\n%s%s", d->entry,
+              d->other, d->words, all);
   for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) {
     tn_text_add(text, "#define TENON_SOURCE_%d(name, ", n);
     add_list(text, "k%, t%, n%", n);
     tn_text_add(text, ") ");
     add_body(text, d, n);
-    tn_text_add(text, "; %s name(", d->entry);
+    tn_text_add(text, "; TENON_E_##name void name(");
     if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
     else add_list(text, "TENON_K_##k%(t%, n%)", n);
     tn_text_add(text, ") { name##_item(%s", d->call);

@@ -1,4 +1,5 @@
-/* Where programs are looked for: in the ordinal's list, in the cache of files, in the end with the compiler. */
+/* Where programs are looked for: in the ordinal's list, in the cache of files, in the end with the compiler.  Each kernel of a
+ * text is compiled alone, when it is first launched: compilers take long for those that nobody wants. */
 #include "device/program.h"
 
 #include <inttypes.h>
@@ -13,9 +14,10 @@ typedef struct tn_program_t {
   struct tn_program_t *next;
   uint64_t id;
   const char *constants;
-  void *native;
   uint32_t kernel_count;
-  void *kernels[]; /* of the plug-in; atomic; NULL: not looked for yet.  Then the constants */
+  struct {
+    void *native, *kernel; /* of the plug-in; kernel atomic; NULL: not compiled yet */
+  } kernels[];             /* then the constants */
 } tn_program_t;
 
 tn_program_counts_t tn_program_counts;
@@ -57,8 +59,11 @@ static void add_constants(tn_text_t *text, const char *constants) {
   }
 }
 
-static void add_text(tn_text_t *text, uint32_t language, const tenon_code_t *code, const char *constants) {
+static void add_text(tn_text_t *text, uint32_t language, const tenon_code_t *code, uint32_t kernel,
+                     const char *constants) {
   tn_prelude(language, text);
+  for (uint32_t i = 0; i < code->kernel_count; i++)
+    tn_text_add(text, "#define TENON_E_%s TENON_%s\n", code->kernels[i].name, i == kernel ? "WANTED" : "UNWANTED");
   add_constants(text, constants);
   tn_text_add(text, "#line 1 ");
   tn_text_json(text, code->file);
@@ -108,7 +113,8 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
   return status;
 }
 
-static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, const char *constants, void **out_native) {
+static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel, const char *constants,
+                           void **out_native) {
   uint32_t language = TN_SLOT(o->table, compile) ? language_of(o) : 0;
   char name[64];
   void *data;
@@ -116,7 +122,7 @@ static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, const char
   tn_text_t text = {0}, key = {0};
   if (!language)
     return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name, (int)o->context.ordinal);
-  add_text(&text, language, code, constants);
+  add_text(&text, language, code, kernel, constants);
   if (!text.failed) add_key(&key, o, language, &text);
   tenon_status_t status = text.failed || key.failed ? tn_no_memory("the text of a kernel", text.size) : TENON_OK;
   bool is_read = false;
@@ -134,18 +140,28 @@ static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, const char
   return status;
 }
 
-static tenon_status_t make(tn_ordinal_t *o, tenon_code_t *code, uint64_t id, const char *constants,
+static tenon_status_t make(tn_ordinal_t *o, const tenon_code_t *code, uint64_t id, const char *constants,
                            tn_program_t **out_program) {
-  size_t kernels = code->kernel_count * sizeof(void *), length = strlen(constants) + 1;
+  size_t kernels = code->kernel_count * sizeof *(*out_program)->kernels, length = strlen(constants) + 1;
   tn_program_t *p = tn_allocate_zero(1, sizeof *p + kernels + length);
   if (!p) return tn_no_memory("a program", sizeof *p);
-  tenon_status_t status = load(o, code, constants, &p->native);
-  if (status != TENON_OK) return tn_release_memory(p), status;
   p->id = id, p->kernel_count = code->kernel_count;
   p->constants = memcpy((char *)p->kernels + kernels, constants, length);
   p->next = o->programs;
   __atomic_store_n(&o->programs, p, __ATOMIC_RELEASE);
   return *out_program = p, TENON_OK;
+}
+
+static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t number, const char *constants,
+                                  tn_program_t *p) {
+  void *native = NULL, *kernel = NULL;
+  if (p->kernels[number].kernel) return TENON_OK; /* another thread came first */
+  TN_TRY(load(o, code, number, constants, &native));
+  tenon_status_t status = o->table->kernel_find(&o->context, native, code->kernels[number].name, &kernel);
+  if (status != TENON_OK) return o->table->program_unload(&o->context, native), status;
+  p->kernels[number].native = native;
+  __atomic_store_n(&p->kernels[number].kernel, kernel, __ATOMIC_RELEASE);
+  return TENON_OK;
 }
 
 /* ---- finding ------------------------------------------------------------------------------------------------------ */
@@ -155,25 +171,23 @@ tenon_status_t tn_program_kernel(tn_ordinal_t *o, tenon_code_t *code, uint32_t k
   uint64_t id = id_of(code);
   tenon_status_t status = TENON_OK;
   if (!constants) constants = "";
+  if (kernel >= code->kernel_count)
+    return tn_fail(TENON_INVALID, "kernel %u of %s: it has %u", kernel, code->file, code->kernel_count);
   tn_program_t *p = find(o, id, constants);
-  if (!p) {
-    tn_mutex_lock(&compiling);
-    if (!(p = find(o, id, constants))) status = make(o, code, id, constants, &p);
-    tn_mutex_unlock(&compiling);
-  }
-  if (status != TENON_OK) return status;
-  if (kernel >= p->kernel_count)
-    return tn_fail(TENON_INVALID, "kernel %u of %s: it has %u", kernel, code->file, p->kernel_count);
-  if ((*out_kernel = __atomic_load_n(&p->kernels[kernel], __ATOMIC_ACQUIRE))) return TENON_OK;
-  status = o->table->kernel_find(&o->context, p->native, code->kernels[kernel].name, out_kernel);
-  if (status == TENON_OK) __atomic_store_n(&p->kernels[kernel], *out_kernel, __ATOMIC_RELEASE);
+  if (p && (*out_kernel = __atomic_load_n(&p->kernels[kernel].kernel, __ATOMIC_ACQUIRE))) return TENON_OK;
+  tn_mutex_lock(&compiling);
+  if (!p && !(p = find(o, id, constants))) status = make(o, code, id, constants, &p);
+  if (status == TENON_OK) status = make_kernel(o, code, kernel, constants, p);
+  tn_mutex_unlock(&compiling);
+  if (status == TENON_OK) *out_kernel = p->kernels[kernel].kernel;
   return status;
 }
 
 void tn_programs_release(tn_ordinal_t *o) {
   for (tn_program_t *p = o->programs, *next; p; p = next) {
     next = p->next;
-    o->table->program_unload(&o->context, p->native);
+    for (uint32_t i = 0; i < p->kernel_count; i++)
+      if (p->kernels[i].native) o->table->program_unload(&o->context, p->kernels[i].native);
     tn_release_memory(p);
   }
   o->programs = NULL;
