@@ -35,10 +35,10 @@
       out_[at[1]] = (T)(expression);                                                                                   \
     }                                                                                                                  \
   }
-#define DEFINE_TWO(name, d, T, expression) DEFINE_TWO_OF(name, d, T, T, expression)
-#define DEFINE_TEST(name, d, T, expression) DEFINE_TWO_OF(name, d, T, uint8_t, expression)
-#define DEFINE_TWO_OF(name, d, T, OUT_T, expression)                                                                   \
-  TENON_SOURCE_4(d##_##name, IN, T, a_, IN, T, b_, OUT, OUT_T, out_, VALUE, tenon_walk_t, walk) {                      \
+#define DEFINE_TWO(name, d, T, expression) DEFINE_TWO_OF(d##_##name, T, T, expression)
+#define DEFINE_TEST(name, d, T, expression) DEFINE_TWO_OF(d##_##name, T, uint8_t, expression)
+#define DEFINE_TWO_OF(function, T, OUT_T, expression)                                                                  \
+  TENON_SOURCE_4(function, IN, T, a_, IN, T, b_, OUT, OUT_T, out_, VALUE, tenon_walk_t, walk) {                        \
     int64_t at[4];                                                                                                     \
     TENON_EACH(i, walk.count) {                                                                                        \
       tenon_walk(&walk, i, at);                                                                                        \

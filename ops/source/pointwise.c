@@ -52,11 +52,12 @@ FUNCTION float remainder_of(float a, float b, float of_c) {
 #define TESTS_OF_ONE(X) X(is_nan, x != x) X(is_inf, (alpha != 0 && x == -INFINITY) || (beta != 0 && x == INFINITY))
 /* clang-format on */
 
-#define DEFINE_ONE(name, expression) DEFINE_ONE_OF(name, float, expression)
-#define DEFINE_TEST_OF_ONE(name, expression) DEFINE_ONE_OF(name, uint8_t, expression)
-#define DEFINE_ONE_OF(name, T, expression)                                                                             \
-  TENON_SOURCE_5(f32_##name, IN, float, x_, OUT, T, out_, VALUE, tenon_walk_t, walk, VALUE, float, alpha, VALUE,       \
-                 float, beta) {                                                                                        \
+/* Names are put together at once: what an operator is called may be a macro of a language. */
+#define DEFINE_ONE(name, expression) DEFINE_ONE_OF(f32_##name, float, expression)
+#define DEFINE_TEST_OF_ONE(name, expression) DEFINE_ONE_OF(f32_##name, uint8_t, expression)
+#define DEFINE_ONE_OF(function, T, expression)                                                                         \
+  TENON_SOURCE_5(function, IN, float, x_, OUT, T, out_, VALUE, tenon_walk_t, walk, VALUE, float, alpha, VALUE, float,  \
+                 beta) {                                                                                               \
     int64_t at[4];                                                                                                     \
     (void)alpha, (void)beta;                                                                                           \
     TENON_EACH(i, walk.count) {                                                                                        \
@@ -65,10 +66,10 @@ FUNCTION float remainder_of(float a, float b, float of_c) {
       out_[at[1]] = (T)(expression);                                                                                   \
     }                                                                                                                  \
   }
-#define DEFINE_TWO(name, expression) DEFINE_TWO_OF(name, float, expression)
-#define DEFINE_TEST(name, expression) DEFINE_TWO_OF(name, uint8_t, expression)
-#define DEFINE_TWO_OF(name, T, expression)                                                                             \
-  TENON_SOURCE_4(f32_##name, IN, float, a_, IN, float, b_, OUT, T, out_, VALUE, tenon_walk_t, walk) {                  \
+#define DEFINE_TWO(name, expression) DEFINE_TWO_OF(f32_##name, float, expression)
+#define DEFINE_TEST(name, expression) DEFINE_TWO_OF(f32_##name, uint8_t, expression)
+#define DEFINE_TWO_OF(function, T, expression)                                                                         \
+  TENON_SOURCE_4(function, IN, float, a_, IN, float, b_, OUT, T, out_, VALUE, tenon_walk_t, walk) {                    \
     int64_t at[4];                                                                                                     \
     TENON_EACH(i, walk.count) {                                                                                        \
       tenon_walk(&walk, i, at);                                                                                        \
