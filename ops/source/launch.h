@@ -17,6 +17,26 @@ static inline tenon_status_t walk_set(tenon_call_t *call, const tenon_tensor_t *
   return DECLINE(call, "its source kernel takes eight axes that do not merge, of whole bytes");
 }
 
+/* How many elements lie before the first: it is so far from where an argument points. */
+static inline int64_t below(const tenon_tensor_t *t) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < t->ndim; i++)
+    if (t->shape[i] > 1 && t->strides[i] < 0) n -= (t->shape[i] - 1) * t->strides[i];
+  return n;
+}
+
+/* A copy between two tensors of one shape and dtype, of any strides (move.c). */
+tenon_status_t core_source_copy(tenon_call_t *call, const tenon_tensor_t *from, tenon_tensor_t *to);
+/* A tensor itself, or a temporary with its elements, row-major. */
+static inline tenon_status_t dense_of(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t **out_tensor) {
+  int64_t next = 1;
+  int is_dense = 1;
+  for (int32_t i = t->ndim - 1; i >= 0; next *= t->shape[i--]) is_dense &= t->shape[i] == 1 || t->strides[i] == next;
+  if (is_dense) return *out_tensor = t, TENON_OK;
+  *out_tensor = call->host->temporary(call, t->dtype, t->ndim, t->shape);
+  return *out_tensor ? core_source_copy(call, t, *out_tensor) : TENON_MEMORY;
+}
+
 /* A kernel whose parameters are inputs, the first result, the walk over them, and two numbers if `numbers`. */
 static inline tenon_status_t pointwise_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs,
                                            const float *numbers) {

@@ -158,12 +158,15 @@ static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   return tenon_each(call, CODE, kernel, walk.count, arguments, 3);
 }
 
-static tenon_status_t contiguous_run(tenon_call_t *call) {
-  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+tenon_status_t core_source_copy(tenon_call_t *call, const tenon_tensor_t *from, tenon_tensor_t *to) {
   move_t move;
-  move_begin(&move, out, x);
-  for (int32_t i = 0; i < x->ndim; i++) move_axis(&move, x->shape[i], x->strides[i], out->strides[i]);
+  move_begin(&move, to, from);
+  for (int32_t i = 0; i < to->ndim; i++) move_axis(&move, to->shape[i], from->strides[i], to->strides[i]);
   return run_move(call, &move);
+}
+
+static tenon_status_t contiguous_run(tenon_call_t *call) {
+  return core_source_copy(call, call->inputs[0], call->outputs[0]);
 }
 
 static tenon_status_t concat_run(tenon_call_t *call) {
@@ -195,14 +198,6 @@ static tenon_status_t where_run(tenon_call_t *call) {
 }
 
 /* ---- gather ------------------------------------------------------------------------------------------------------- */
-
-/* How many elements lie before the first. */
-static int64_t below(const tenon_tensor_t *t) {
-  int64_t n = 0;
-  for (int32_t i = 0; i < t->ndim; i++)
-    if (t->shape[i] > 1 && t->strides[i] < 0) n -= (t->shape[i] - 1) * t->strides[i];
-  return n;
-}
 
 /* x and the indices as they lie along the result's axes; along `axis` x is looked up in. */
 static tenon_status_t look_up(tenon_call_t *call, const int64_t *x_strides, const int64_t *index_strides,

@@ -272,16 +272,11 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 
 /* ---- reductions --------------------------------------------------------------------------------------------------- */
 
-static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
-  const tenon_tensor_t *x = call->inputs[0], *axes = call->inputs[1], *out = call->outputs[0];
-  int64_t numbers[TENON_RANK_MAX], kept_shape[TENON_RANK_MAX], gone_shape[TENON_RANK_MAX];
-  int64_t kept[2][TENON_RANK_MAX], gone[TENON_RANK_MAX], count = axes ? tenon_count(axes) : 0;
-  uint64_t mask = 0;
+/* Over the axes in a mask. */
+static tenon_status_t fold(tenon_call_t *call, uint32_t kernel, uint64_t mask, int keepdims) {
+  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  int64_t kept_shape[TENON_RANK_MAX], gone_shape[TENON_RANK_MAX], kept[2][TENON_RANK_MAX], gone[TENON_RANK_MAX];
   int32_t kept_rank = 0, gone_rank = 0, at = 0;
-  int keepdims = call->attrs[0].as.i != 0;
-  for (int64_t i = 0; i < count && i < TENON_RANK_MAX; i++) numbers[i] = tensor_int(axes, i);
-  TENON_TRY(axes_mask(call, numbers, count, x->ndim, &mask));
-  if (!count && !call->attrs[1].as.i) mask = axes_all(x->ndim);
   for (int32_t i = 0; i < x->ndim; i++) {
     if (mask >> i & 1) {
       gone_shape[gone_rank] = x->shape[i], gone[gone_rank++] = x->strides[i], at += keepdims;
@@ -302,6 +297,28 @@ static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
   return rows_run(call, CODE, kernel, rows.count, row.count, arguments, 5);
 }
 
+static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
+  const tenon_tensor_t *x = call->inputs[0], *axes = call->inputs[1];
+  int64_t numbers[TENON_RANK_MAX], count = axes ? tenon_count(axes) : 0;
+  uint64_t mask = 0;
+  for (int64_t i = 0; i < count && i < TENON_RANK_MAX; i++) numbers[i] = tensor_int(axes, i);
+  TENON_TRY(axes_mask(call, numbers, count, x->ndim, &mask));
+  if (!count && !call->attrs[1].as.i) mask = axes_all(x->ndim);
+  return fold(call, kernel, mask, call->attrs[0].as.i != 0);
+}
+
+/* Of each channel of [N, C, spatial...]. */
+static tenon_status_t over_space(tenon_call_t *call, uint32_t kernel) {
+  return fold(call, kernel, axes_all(call->inputs[0]->ndim) & ~(uint64_t)3, 1);
+}
+static tenon_status_t global_average_run(tenon_call_t *call) { return over_space(call, K_reduce_mean); }
+static tenon_status_t global_max_run(tenon_call_t *call) { return over_space(call, K_reduce_max); }
+static tenon_status_t global_lp_run(tenon_call_t *call) {
+  double p = call->attrs[0].as.f;
+  if (p != 1 && p != 2) return DECLINE(call, "its source kernel has norms of p = 1 and 2");
+  return over_space(call, p == 1 ? K_reduce_l1 : K_reduce_l2);
+}
+
 #define RUN(name, element, start, OP, result)                                                                          \
   static tenon_status_t name##_run(tenon_call_t *call) { return reduce(call, K_##name); }
 REDUCTIONS(RUN)
@@ -316,6 +333,9 @@ TENON_ITEMS(core_source_rows,
   TENON_EXTEND("core::rms_norm", TENON_SOURCE("f32 strided", rms_norm_run)),
   TENON_EXTEND("core::instance_norm", TENON_SOURCE("f32 strided", instance_norm_run)),
   TENON_EXTEND("core::group_norm", TENON_SOURCE("f32 strided", group_norm_run)),
+  TENON_EXTEND("core::global_average_pool", TENON_SOURCE("f32 strided", global_average_run)),
+  TENON_EXTEND("core::global_max_pool", TENON_SOURCE("f32 strided", global_max_run)),
+  TENON_EXTEND("core::global_lp_pool", TENON_SOURCE("f32 strided", global_lp_run)),
   TENON_EXTEND("core::reduce_log_sum_exp", TENON_SOURCE("f32 strided", log_sum_exp_run))
   REDUCTIONS(ITEM))
 /* clang-format on */
