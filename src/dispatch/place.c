@@ -260,6 +260,24 @@ static tenon_status_t copy_across(const tenon_tensor_t *tensor, tenon_device_t d
   return status;
 }
 
+/* A device that compiles copies between strides itself. */
+static bool copies_strides(const tenon_tensor_t *t) {
+  const tn_backend_t *backend = tn_backend_of(t->device);
+  return backend && !is_on_cpu(t) && !(t->keys & TN_KEY_DETAIL) && !tn_dtype_is(t->dtype, TENON_LIST) &&
+         __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
+}
+
+/* By the operator that only copies; *to NULL: it makes the result. */
+static tenon_status_t copy_there(const tenon_tensor_t *from, tenon_tensor_t **to) {
+  const tenon_op_t *op;
+  tenon_tensor_t *input = (tenon_tensor_t *)(uintptr_t)from;
+  TN_TRY(find("core::contiguous", &op));
+  tn_thread_calls_t calls = tn_calls_without_layers();
+  tenon_status_t status = *to ? tenon_op_run(op, NULL, &input, to) : tn_call(op, NULL, &input, to, 0, NULL);
+  tn_thread()->calls = calls;
+  return status;
+}
+
 tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
   tenon_tensor_t view;
   char *memory;
@@ -269,6 +287,8 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
   if (tn_dtype_is(tensor->dtype, TENON_LIST) || tensor->detail)
     return tn_fail(TENON_UNIMPLEMENTED, "a list or a quantised tensor cannot be copied between devices");
   if (device.type > 1 && is_direct(tensor)) return copy_across(tensor, device, out_tensor);
+  bool is_there = tensor->device.type == device.type && tensor->device.id == device.id;
+  if (is_there && copies_strides(tensor)) return copy_there(tensor, out_tensor);
   tenon_status_t status = span_to_host(tensor, &view, &memory);
   if (status == TENON_OK) status = copy_from_host(&view, device, out_tensor);
   tn_release_aligned(memory);
@@ -285,6 +305,12 @@ tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements, 
   if (is_on_cpu(t) && with_elements) return tenon_tensor_copy(t, out_tensor);
   if (with_elements) return tenon_tensor_copy_to(t, t->device, out_tensor);
   return tn_place_create(t->device, t->dtype, t->ndim, t->shape, out_tensor);
+}
+
+/* Perhaps. */
+static bool overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  char *a_begin, *a_end, *b_begin, *b_end;
+  return tn_place_span(a, &a_begin, &a_end) && tn_place_span(b, &b_begin, &b_end) && a_begin < b_end && b_begin < a_end;
 }
 
 /* Elements of the host into a tensor of a device: what lies between its elements stays as it is. */
@@ -310,6 +336,14 @@ tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to
   if (is_same && (is_direct(from) || is_on_cpu(from)) && (is_direct(to) || is_on_cpu(to)) &&
       !((from->keys | to->keys) & (TN_KEY_STRIDED | TN_KEY_DETAIL)))
     return copy_bytes(from, to);
+  bool is_there = from->device.type == to->device.type && from->device.id == to->device.id;
+  if (is_same && is_there && copies_strides(from) && copies_strides(to)) {
+    if (!overlap(from, to)) return copy_there(from, &to);
+    tenon_tensor_t *between = NULL;
+    TN_TRY(copy_there(from, &between));
+    tenon_status_t status = copy_there(between, &to);
+    return tenon_tensor_release(between), status;
+  }
   TN_TRY(tenon_tensor_copy_to(from, (tenon_device_t){1, 0}, &host));
   tenon_status_t status = is_on_cpu(to) ? tn_tensor_copy_into(host, to) : scatter(host, to);
   tenon_tensor_release(host);
