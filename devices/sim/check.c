@@ -1,6 +1,7 @@
 /* The happens-before checker.  When work is enqueued, its stream's clock says which work of all streams is done before it:
- * by the order in streams, by events, and by what the host waited for (what one of its threads knows, all are taken to know).  Two accesses to the same bytes, one of them a write,
- * of which neither knows the other are a race, however fast the streams happen to be; work that is ordered is never called one.
+ * by the order in streams, by events, and by what the host waited for (what one of its threads knows, all are taken to
+ * know).  Two accesses to the same bytes, one of them a write, of which neither knows the other are a race, however fast the
+ * streams happen to be; work that is ordered is never called one.
  * Invariant: an access is listed until every later one is ordered after it, or would be a race with one that is listed. */
 #include "plugin.h"
 
@@ -164,6 +165,15 @@ void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
     mark->references++;
     stream->fresh[stream->fresh_count++] = mark;
   }
+}
+
+bool sim_check_writes(const void *data, uint64_t bytes) {
+  sim_place_t place = {NULL, (uintptr_t)data, bytes, 0};
+  for (uint32_t i = 0; i < sim.host_accesses.count; i++) {
+    const sim_access_t *a = &sim.host_accesses.items[i];
+    if (a->is_write && overlap(a, &place) && sim_clock_at(&sim.host, a->slot) < a->tick) return true;
+  }
+  return false;
 }
 
 bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes, uint32_t is_write,

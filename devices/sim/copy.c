@@ -1,16 +1,48 @@
 /* Copies and fills.  Host memory is read and written when the stream comes to the copy, never before, pinned or not: a host
- * that changes or reads it too early gets what that makes. */
+ * that reads it too early gets what was there, and a copy of memory that the host changed meanwhile fails. */
 #include "plugin.h"
 
 #include <inttypes.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct bytes_t {
+  uint64_t count;
+  uint64_t sum; /* of what is copied in, as it was when the copy was enqueued; 0: not known */
+} bytes_t;
+
+static uint64_t sum_of(const char *bytes, uint64_t count) {
+  uint64_t sum = 0x9E3779B97F4A7C15u, word = 0;
+  for (; count >= sizeof word; count -= sizeof word, bytes += sizeof word) {
+    memcpy(&word, bytes, sizeof word);
+    sum = (sum ^ word) * 0xD6E8FEB86659FD93u;
+    sum ^= sum >> 32;
+  }
+  for (word = 0; count--;) word = word << 8 | (unsigned char)*bytes++;
+  return ((sum ^ word) * 0xD6E8FEB86659FD93u) | 1;
+}
+
 static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *message) {
-  (void)message;
-  memmove(addresses[0], addresses[1], *(const uint64_t *)argument);
+  const bytes_t *bytes = argument;
+  if (bytes->sum && sum_of(addresses[1], bytes->count) != bytes->sum) {
+    snprintf(message, SIM_TEXT,
+             "the host's %" PRIu64 " bytes at %p were changed before the stream came to their copy; wait for it first",
+             bytes->count, addresses[1]);
+    return TENON_PRECONDITION;
+  }
+  memmove(addresses[0], addresses[1], bytes->count);
   return TENON_OK;
+}
+
+/* Is work enqueued that will write there, or is the copy recorded? */
+static bool will_change(tenon_on_t on, void *stream_handle, const void *data, uint64_t bytes) {
+  sim_stream_t *stream;
+  sim_lock();
+  bool will = sim_stream_find(on, stream_handle, &stream) || stream->recording || sim_check_writes(data, bytes);
+  sim_unlock();
+  return will;
 }
 
 tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
@@ -27,7 +59,12 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
       {{copy->from, copy->bytes, 0, 0}, way == TENON_COPY_PEER ? copy->peer : NULL, way == TENON_COPY_IN}};
   if ((uses[0].is_host && !copy->to.handle) || (uses[1].is_host && !copy->from.handle))
     return tenon_fail(on, TENON_INVALID, "sim: the host's side of a copy is NULL");
-  return sim_work_enqueue(on, stream, copy->ticket, kinds[way], copy_bytes, &copy->bytes, sizeof copy->bytes, 2, uses,
+  bytes_t bytes = {copy->bytes, 0};
+  if (uses[1].is_host) {
+    const char *from = (const char *)copy->from.handle + copy->from.offset;
+    if (!will_change(on, stream, from, copy->bytes)) bytes.sum = sum_of(from, copy->bytes);
+  }
+  return sim_work_enqueue(on, stream, copy->ticket, kinds[way], copy_bytes, &bytes, sizeof bytes, 2, uses,
                           SIM_CALL_COPY);
 }
 

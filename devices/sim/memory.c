@@ -1,8 +1,8 @@
-/* Memory.  An allocation is one mapping: bytes that the host gets the address of, a gap as long again, what workers read and
- * write, and a gap.  Only the third part can be touched.  So a host that reaches for device memory stops at once, also while
- * a kernel runs and where it is off by less than a gap, and so does a kernel that leaves its allocation.  The first part is
- * no second view of the third, since nobody could ever see a difference: pages are private, and a child's after a fork are
- * its own.  With handles=1 the host gets a number.
+/* Memory.  An allocation is one mapping: a gap, bytes that the host gets the address of, a gap as long again, what workers
+ * read and write, and a gap.  Only the fourth part can be touched.  So a host that reaches for device memory stops at once,
+ * also while a kernel runs and where it is off by less than a gap, and so does a kernel that leaves its allocation.  The
+ * second part is no further view of the fourth, since nobody could ever see a difference: pages are private, and a child's
+ * after a fork are its own.  With handles=1 the host gets a number.
  * Invariant: an allocation's place stays reserved after free, so that its address is not given again soon. */
 #include "plugin.h"
 
@@ -27,7 +27,7 @@ static uint32_t place_of(uintptr_t key) {
 static void forget(uint32_t place) {
   sim_memory_t *memory = sim.memories[place];
   memmove(sim.memories + place, sim.memories + place + 1, (--sim.memory_count - place) * sizeof *sim.memories);
-  munmap(memory->reserved, memory->gone ? memory->bytes : memory->mapped);
+  munmap(memory->reserved, memory->gone ? GAP + memory->bytes : memory->mapped);
   free(memory->accesses.items);
   free(memory);
 }
@@ -36,11 +36,11 @@ static void forget(uint32_t place) {
 static void let_go(sim_memory_t *memory) {
   if (!memory->freed || memory->pins || memory->imports || memory->gone) return;
   sim.ordinals[memory->ordinal].used -= memory->bytes;
-  if (memory->key != (uintptr_t)memory->reserved) { /* a number, and never given again */
+  if (memory->key != (uintptr_t)memory->reserved + GAP) { /* a number, and never given again */
     forget(place_of(memory->key));
     return;
   }
-  munmap(memory->reserved + memory->bytes, memory->mapped - memory->bytes);
+  munmap(memory->reserved + GAP + memory->bytes, memory->mapped - GAP - memory->bytes);
   free(memory->accesses.items);
   memory->accesses = (sim_accesses_t){0};
   memory->gone = true;
@@ -84,17 +84,17 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
                                 on->ordinal, left, sim.settings.memory, bytes));
   sim_memory_t *memory;
   if ((status = reserve(on, &memory))) return sim_leave(status);
-  memory->bytes = rounded, memory->mapped = rounded * 3 + 2 * GAP, memory->ordinal = on->ordinal;
+  memory->bytes = rounded, memory->mapped = rounded * 3 + 3 * GAP, memory->ordinal = on->ordinal;
   memory->reserved = mmap(NULL, memory->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory->reserved == MAP_FAILED ||
-      mprotect(memory->reserved + rounded * 2 + GAP, rounded, PROT_READ | PROT_WRITE)) {
+      mprotect(memory->reserved + rounded * 2 + 2 * GAP, rounded, PROT_READ | PROT_WRITE)) {
     if (memory->reserved != MAP_FAILED) munmap(memory->reserved, memory->mapped);
     free(memory);
     return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
   }
-  memory->work = memory->reserved + rounded * 2 + GAP;
+  memory->work = memory->reserved + rounded * 2 + 2 * GAP;
   memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED); /* of floats: no numbers */
-  memory->key = sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved;
+  memory->key = sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved + GAP;
   uint32_t place = place_of(memory->key);
   memmove(sim.memories + place + 1, sim.memories + place, (sim.memory_count++ - place) * sizeof *sim.memories);
   sim.memories[place] = memory;

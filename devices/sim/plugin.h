@@ -98,6 +98,8 @@ void sim_check(const struct sim_stream_t *stream,
 void sim_check_wait(struct sim_stream_t *stream, struct sim_mark_t *mark);
 /* Something that is wrong whatever the timing; it is listed with the races. */
 void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *format, ...) TENON_FORMAT(3, 4);
+bool sim_check_writes(const void *data,
+                      uint64_t bytes); /* does work that the host does not know to be done write there? */
 /* What the host does to its memory is another piece of work.  true: it is a race, told in text. */
 bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes, uint32_t is_write,
                     char text[SIM_TEXT]);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/device.h>
+#include <unistd.h>
 
 static _Thread_local char host_text[1100];
 static inline const char *host_message(void) { return host_text; }
@@ -77,7 +78,7 @@ static inline tenon_memory_t host_at(const void *handle, uint64_t offset) {
   return (tenon_memory_t){(void *)(uintptr_t)handle, offset};
 }
 
-static inline int64_t host_threads(void) { /* of this process */
+static inline int64_t host_threads(void) { /* of this process; one that was joined may still be counted for a moment */
   char line[256];
   long long threads = -1;
   FILE *file = fopen("/proc/self/status", "r");
@@ -85,6 +86,11 @@ static inline int64_t host_threads(void) { /* of this process */
     if (sscanf(line, "Threads: %lld", &threads) == 1) break;
   if (file) fclose(file);
   return threads;
+}
+
+static inline bool host_threads_are(int64_t count) {
+  for (int i = 0; i < 5000 && host_threads() != count; i++) usleep(1000);
+  return host_threads() == count;
 }
 
 #endif

@@ -170,6 +170,23 @@ TEST("a replay is checked as what it replays") {
   host_close(&host);
 }
 
+TEST(
+    "a stream that takes the place of a destroyed one is not taken for it, unless the host knows that one to be done") {
+  for (int way = NO_WAIT; way <= WAIT; way++) {
+    if (!open_sim("")) return;
+    void *a = stream_create(0), *memory = allocate(0, 100);
+    CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
+    if (way == WAIT) CHECK_STATUS(synchronize(0, a), TENON_OK);
+    table->stream_destroy(&host.on[0], a);
+    usleep(5000); /* its thread ends */
+    void *b = stream_create(0);
+    CHECK_STATUS(use(0, b, 2, memory, 0, 8, 1), TENON_OK);
+    if (way == WAIT) finding_none();
+    else raced(1, 2, 0, b, "stream 2 of ordinal 0 must wait for ticket 1 of stream 1");
+    host_close(&host);
+  }
+}
+
 TEST("an ordered write hides what it overwrites, and no more") {
   for (uint64_t at = 0; at <= 16; at += 8) { /* it overwrites the first, the middle or the last part */
     for (uint64_t begin = 0; begin <= 16; begin += 8) {

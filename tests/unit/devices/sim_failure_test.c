@@ -2,7 +2,6 @@
  * leaves the other, each kind of call fails when told to, and nothing is left behind. */
 #include "devices/sim.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -98,6 +97,18 @@ TEST("a failure spreads to streams that wait, over ordinals, with the ticket of 
   CHECK(done == 1);
   CHECK_STATUS(table->callback(&host.on[1], c, tell, &told), TENON_OK);
   while (told.count != 2) usleep(100);
+  host_close(&host);
+}
+
+static tenon_status_t unavailable(void *argument, void *const *addresses, char *message) {
+  (void)argument, (void)addresses, (void)message;
+  return TENON_UNAVAILABLE;
+}
+
+TEST("work that fails as unavailable is not taken for work that is not done yet") {
+  if (!open_sim("")) return;
+  CHECK_STATUS(enqueue(0, NULL, 1, unavailable, NULL), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_ABORTED);
   host_close(&host);
 }
 
@@ -269,14 +280,6 @@ static int mappings(void) { /* 0: not to be told, as a sanitizer has its own */
   return count;
 }
 
-static int files(void) {
-  DIR *folder = opendir("/proc/self/fd");
-  int count = 0;
-  while (folder && readdir(folder)) count++;
-  if (folder) closedir(folder);
-  return count;
-}
-
 static long resident(void) { /* pages; the same */
 #ifdef IS_INSTRUMENTED
   return 0;
@@ -310,34 +313,36 @@ TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping o
     if (i & 4) table->free(&host.on[0], memory);
     host_close(&host);
     CHECK(!memcmp(out, "aaaaaaaa", 8)); /* stop waits */
-    CHECK(host_threads() == threads);
+    CHECK(host_threads_are(threads));
     if (i == 20) maps = mappings(), open_files = files(), pages = resident();
   }
   CHECK(mappings() <= maps + 3 && files() == open_files);
   CHECK(resident() <= pages + 64);
 }
 
-TEST("as a shared object it exports one function, and is loaded, used and unloaded 1,000 times without growth") {
+TEST("as shared objects sim and null export one function, and are loaded, used and unloaded 1,000 times without "
+     "growth") {
+  static const char *const names[] = {TEST_LIBRARIES "/../../devices/sim.so", TEST_LIBRARIES "/../../devices/null.so"};
   int maps = 0, open_files = 0;
   long pages = 0;
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 2000; i++) {
     const tenon_descriptor_t *(*entry)(void);
     host_t theirs;
-    void *memory = NULL, *library = dlopen(TEST_LIBRARIES "/../../devices/sim.so", RTLD_NOW | RTLD_LOCAL);
+    void *memory = NULL, *library = dlopen(names[i & 1], RTLD_NOW | RTLD_LOCAL);
     if (!CHECK(library != NULL)) return;
     void *symbol = dlsym(library, "tenon_library");
-    if (!CHECK(symbol != NULL && !dlsym(library, "sim_lock") && !dlsym(library, "tenon_library_sim"))) return;
+    if (!CHECK(symbol != NULL && !dlsym(library, "sim_lock") && !dlsym(library, "null_copy"))) return;
     memcpy(&entry, &symbol, sizeof entry);
     if (!CHECK_STATUS(host_open(entry(), "", &theirs), TENON_OK)) return;
     CHECK_STATUS(theirs.table->allocate(&theirs.on[1], 100, &memory), TENON_OK);
     CHECK_STATUS(theirs.table->fill(&theirs.on[1], NULL, 1, host_at(memory, 0), 100, "a", 1), TENON_OK);
     host_close(&theirs);
     CHECK(!dlclose(library));
-    CHECK(!dlopen(TEST_LIBRARIES "/../../devices/sim.so", RTLD_NOW | RTLD_NOLOAD));
+    CHECK(!dlopen(names[i & 1], RTLD_NOW | RTLD_NOLOAD));
     if (i == 20) maps = mappings(), open_files = files(), pages = resident();
   }
   CHECK(mappings() <= maps + 3 && files() == open_files && resident() <= pages + 64);
-  pid_t child = fork(); /* it watched for forks: not any more */
+  pid_t child = fork(); /* sim watched for forks: not any more */
   if (!child) _exit(0);
   int state = -1;
   CHECK(waitpid(child, &state, 0) == child && state == 0);
@@ -350,10 +355,11 @@ TEST("in the child after a fork idle streams work on, what was pending is lost t
   _Atomic int state_of_work = 0, *holds = &state_of_work;
   char out = 0;
   if (!open_sim("")) return;
-  void *idle = stream_create(0), *busy = stream_create(0), *memory = allocate(0, 10);
+  void *idle = stream_create(0), *busy = stream_create(0), *memory = allocate(0, 10), *event = event_create(0);
   CHECK_STATUS(table->fill(&host.on[0], idle, 1, host_at(memory, 0), 10, "p", 1), TENON_OK);
   CHECK_STATUS(synchronize(0, idle), TENON_OK);
   CHECK_STATUS(enqueue(0, busy, 2, hold, holds), TENON_OK);
+  CHECK_STATUS(table->event_record(&host.on[0], event, busy), TENON_OK);
   while (*holds != 1) usleep(100);
   pid_t child = fork();
   if (!child) {
@@ -362,10 +368,11 @@ TEST("in the child after a fork idle streams work on, what was pending is lost t
     int bad = 0;
     for (int i = 0; i < 2; i++) bad |= table->forked(&host.on[i]) != TENON_OK;
     bad |= (table->stream_synchronize(&host.on[0], busy, &fault) != TENON_ABORTED || fault.ticket != 2) << 1;
+    bad |= (table->event_synchronize(&host.on[0], event) != TENON_ABORTED) << 5;
     bad |= (copy_out(0, idle, 3, &out, memory, 0, 1) || synchronize(0, idle) || out != 'p') << 2;
     bad |= (table->fill(&host.on[0], idle, 4, host_at(memory, 0), 10, "c", 1) || synchronize(0, idle)) << 3;
     host_close(&host);
-    bad |= (host_threads() != 1) << 4;
+    bad |= !host_threads_are(1) << 4;
     _exit(bad);
   }
   int state = -1;

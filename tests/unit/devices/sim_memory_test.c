@@ -42,6 +42,9 @@ TEST("memory that the device hands out can never be touched by the host, also wh
   if (!open_sim("")) return;
   _Atomic int state = 0;
   char *memory = allocate(0, 10000), value = 0;
+  CHECK_STATUS(copy_out(0, NULL, 1, &value, memory, 5000, 1), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  CHECK(value == (char)0xff); /* what nobody wrote is no zero */
   probe_t probe = {memory, &state};
   sim_range_t range = {host_at(memory, 0), 1, 1, 0};
   CHECK(faults(memory) && faults(memory + 9999));
@@ -145,21 +148,45 @@ TEST("copies within one memory that overlap are as by memmove, to both sides") {
   host_close(&host);
 }
 
-TEST("host memory is read when the stream comes to a copy, not before") {
+TEST("host memory is read when the stream comes to a copy: one that the host changed meanwhile fails") {
+  enum { N = 37 };
+  for (int changed = -1; changed < N; changed += 4) {
+    char in[N] = {0}, out[N];
+    _Atomic int state = 0;
+    tenon_fault_t fault = {.size = sizeof fault};
+    if (!open_sim("")) return;
+    char *memory = allocate(0, 64);
+    probe_t probe = {memory, &state};
+    sim_range_t range = {host_at(memory, 63), 1, 1, 0};
+    CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range), TENON_OK);
+    CHECK_STATUS(copy_in(0, NULL, 2, memory, 0, in, N), TENON_OK);
+    CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, N), TENON_OK);
+    CHECK_STATUS(copy_in(0, NULL, 4, memory, 0, out, N), TENON_OK); /* which the copy before it changes, in order */
+    while (state != 1) usleep(100);
+    if (changed >= 0) in[changed] = 1;
+    state = 2;
+    CHECK_STATUS(table->stream_synchronize(&host.on[0], NULL, &fault), changed < 0 ? TENON_OK : TENON_PRECONDITION);
+    if (changed >= 0) CHECK_TEXT(host_text, "were changed before the stream came to their copy");
+    CHECK(changed < 0 ? !memcmp(in, out, N) : fault.ticket == 2);
+    host_close(&host);
+  }
+}
+
+TEST("a recorded copy takes what the host has at each replay") {
+  char in = 1, out[2];
+  void *recording = NULL;
   if (!open_sim("")) return;
-  char in = 1, out = 0;
-  _Atomic int state = 0;
-  char *memory = allocate(0, 8);
-  probe_t probe = {memory, &state};
-  sim_range_t range = {host_at(memory, 4), 1, 1, 0};
-  CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range), TENON_OK);
-  CHECK_STATUS(copy_in(0, NULL, 2, memory, 0, &in, 1), TENON_OK);
-  while (state != 1) usleep(100);
-  in = 2; /* which a host must not do */
-  state = 2;
-  CHECK_STATUS(copy_out(0, NULL, 3, &out, memory, 0, 1), TENON_OK);
-  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
-  CHECK(out == 2);
+  void *memory = allocate(0, 8);
+  CHECK_STATUS(table->record_begin(&host.on[0], NULL), TENON_OK);
+  CHECK_STATUS(copy_in(0, NULL, 1, memory, 0, &in, 1), TENON_OK);
+  CHECK_STATUS(table->record_end(&host.on[0], NULL, &recording), TENON_OK);
+  for (int i = 0; i < 2; i++) {
+    in = (char)(i + 5);
+    CHECK_STATUS(table->replay(&host.on[0], NULL, recording, 2), TENON_OK);
+    CHECK_STATUS(copy_out(0, NULL, 3, &out[i], memory, 0, 1), TENON_OK);
+    CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  }
+  CHECK(out[0] == 5 && out[1] == 6);
   host_close(&host);
 }
 

@@ -3,6 +3,7 @@
 #include "devices/sim.h"
 
 #include <tenon/iterator.h>
+#include <unistd.h>
 
 typedef struct text_t {
   tenon_sink_t sink;
@@ -70,6 +71,9 @@ static const char *const source = ITEM
     "  one[me] = 1 + me, two[me] = 10 * me;\n"
     "  at->barrier(at);\n"
     "  ((int *)a[0])[me] = one[me] + two[at->items[0] - 1 - at->item[0]];\n"
+    "}\n"
+    "void count(const item_t *at, void *const *a) {\n" /* the items of a group as they come */
+    "  ((int *)a[0])[at->group[0] * at->items[0] + at->item[0]] = ++*(int *)a[1];\n"
     "}\n"
     "void uneven(const item_t *at, void *const *a) { (void)a; if (at->item[0]) at->barrier(at); }\n"
     "void place(const item_t *at, void *const *a) {\n" /* where each item of a launch of three axes is */
@@ -209,6 +213,34 @@ TEST("pieces of local memory lie apart") {
   CHECK_STATUS(copy_out(0, NULL, 2, out, y, 0, sizeof out), TENON_OK);
   CHECK_STATUS(synchronize(0, NULL), TENON_OK);
   for (int i = 0; i < N; i++) CHECK(out[i] == 1 + i + 10 * (N - 1 - i));
+  host_close(&host);
+}
+
+TEST("local memory is -1 at first in each group; items of even groups come first to last, of odd ones last to first") {
+  int out[8];
+  if (!open_sim("")) return;
+  void *program = load(source, "-DFIRST=0"), *y = allocate(0, sizeof out);
+  tenon_kernel_argument_t arguments[] = {memory_of(y, 0, sizeof out, SIM_ARG_WRITTEN), local_of(sizeof(int))};
+  CHECK_STATUS(launch(NULL, 1, find(program, "count"), 2, 4, 2, arguments), TENON_OK);
+  CHECK_STATUS(copy_out(0, NULL, 2, out, y, 0, sizeof out), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  for (int i = 0; i < 8; i++) CHECK(out[i] == (i < 4 ? i : 7 - i));
+  host_close(&host);
+}
+
+TEST("compiling leaves no file behind, and programs that were unloaded none open") {
+  char folder[] = "/tmp/tenon-test-XXXXXX";
+  text_t code;
+  if (!open_sim("") || !CHECK(mkdtemp(folder) != NULL)) return;
+  setenv("TMPDIR", folder, 1);
+  int before = files();
+  for (int i = 0; i < 3; i++) table->program_unload(&host.on[0], load(source, "-DFIRST=0"));
+  CHECK_STATUS(compile("wrong", "", &code), TENON_INVALID);
+  CHECK(files() == before);
+  CHECK(!rmdir(folder)); /* it is empty */
+  CHECK_STATUS(compile("int a;", "", &code), TENON_UNAVAILABLE);
+  CHECK_TEXT(host_text, folder);
+  unsetenv("TMPDIR");
   host_close(&host);
 }
 

@@ -35,6 +35,21 @@ TEST("whatever the delays, ordered work gives the same bytes") {
   }
 }
 
+TEST("each piece of work waits: 20 times at most 10 ms, drawn from the seed, are 50 ms at least") {
+  if (!open_sim("delay=10000,seed=1")) return;
+  void *begin = event_create(0), *end = event_create(0), *memory = allocate(0, 8);
+  int64_t first = 0, last = 0;
+  CHECK_STATUS(table->event_record(&host.on[0], begin, NULL), TENON_OK);
+  for (uint64_t i = 1; i <= 20; i++)
+    CHECK_STATUS(table->fill(&host.on[0], NULL, i, host_at(memory, 0), 8, "a", 1), TENON_OK);
+  CHECK_STATUS(table->event_record(&host.on[0], end, NULL), TENON_OK);
+  CHECK_STATUS(synchronize(0, NULL), TENON_OK);
+  CHECK_STATUS(table->event_time(&host.on[0], begin, &first), TENON_OK);
+  CHECK_STATUS(table->event_time(&host.on[0], end, &last), TENON_OK);
+  CHECK(last - first > 50000000);
+  host_close(&host);
+}
+
 TEST("events are three-valued, have times, and may be recorded anew while a stream waits") {
   if (!open_sim("delay=2000,seed=9")) return;
   tenon_on_t on = &host.on[0];
@@ -174,6 +189,10 @@ TEST("settings that are not understood are refused as a whole, with those that a
   }
   if (!open_sim("delay=5,seed=3,check=count,fail=copy:3,fail=launch:2,lose=1:400")) return;
   CHECK_STATUS(tests->set(&host.on[0], "handles=1"), TENON_PRECONDITION);
-  CHECK_STATUS(tests->set(&host.on[0], "check=abort,check=fail"), TENON_OK);
+  uint64_t left = 0;
+  CHECK_STATUS(tests->set(&host.on[0], "check=abort,check=fail,memory=65536"), TENON_OK);
+  CHECK_STATUS(tests->set(&host.on[0], "delay=0"), TENON_OK); /* of the others nothing changes */
+  CHECK_STATUS(table->memory_free(&host.on[0], &left), TENON_OK);
+  CHECK(left == 65536);
   host_close(&host);
 }
