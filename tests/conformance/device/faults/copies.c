@@ -204,6 +204,39 @@ static tenon_status_t allocate_wraps(tenon_on_t on, uint64_t bytes, void **out_h
 }
 FAULT(size_wraps, allocate, allocate_wraps)
 
+static tenon_status_t allocate_counts(tenon_on_t on, uint64_t bytes, void **out_handle) { /* also what it refuses */
+  tenon_status_t status = correct.allocate(on, bytes, out_handle);
+  lock();
+  if (status) vx.used[on->ordinal] += 4096;
+  unlock();
+  return status;
+}
+FAULT(refused_counts, allocate, allocate_counts)
+
+static tenon_status_t level_above(tenon_on_t on, uint64_t *out_bytes) {
+  return (void)on, *out_bytes = 2 * TOTAL, TENON_OK;
+}
+FAULT(level_too_high, memory_free, level_above)
+
+static tenon_status_t pinned_same(tenon_on_t on, uint64_t bytes, void **out_data) {
+  static void *same;
+  if (bytes > 2000000) return correct.host_allocate(on, bytes, out_data);
+  if (!same) TENON_TRY(correct.host_allocate(on, 2000000, &same));
+  return *out_data = same, TENON_OK;
+}
+static void pinned_keep(tenon_on_t on, void *data) { (void)on, (void)data; }
+static void pinned_shared(tenon_device_table_t *table) {
+  table->host_allocate = pinned_same, table->host_free = pinned_keep;
+}
+
+static tenon_status_t pinned_code(tenon_on_t on, uint64_t bytes, void **out_data) {
+  return correct.host_allocate(on, bytes, out_data) ? tenon_fail(on, TENON_INTERNAL, "vx: error 2") : TENON_OK;
+}
+FAULT(pinned_wrong_code, host_allocate, pinned_code)
+
+static int32_t peers_two(tenon_on_t on, tenon_on_t from) { return (void)on, (void)from, 2; }
+FAULT(peers_answer, peers, peers_two)
+
 const fault_t copy_faults[] = {{"copy_in_late", copy_in_late},
                                {"copy_out_not_waited", copy_out_not_waited},
                                {"copy_in_stale", copy_in_stale},
@@ -223,4 +256,9 @@ const fault_t copy_faults[] = {{"copy_in_late", copy_in_late},
                                {"memory_wrong_code", memory_wrong_code},
                                {"silent", silent},
                                {"size_wraps", size_wraps},
+                               {"refused_counts", refused_counts},
+                               {"level_too_high", level_too_high},
+                               {"pinned_shared", pinned_shared},
+                               {"pinned_wrong_code", pinned_wrong_code},
+                               {"peers_answer", peers_answer},
                                {0}};

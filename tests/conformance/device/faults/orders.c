@@ -56,6 +56,21 @@ static tenon_status_t time_down(tenon_on_t on, void *event, int64_t *out_time) {
 }
 FAULT(time_backwards, event_time, time_down)
 
+static void destroy_only_done(tenon_on_t on, void *event) {
+  if (((event_t *)event)->mark && !((event_t *)event)->mark->done) abort();
+  correct.event_destroy(on, event);
+}
+FAULT(event_destroyed_aborts, event_destroy, destroy_only_done)
+
+static tenon_status_t create_same_event(tenon_on_t on, void **out_event) {
+  static void *same;
+  if (!same) TENON_TRY(correct.event_create(on, &same));
+  return *out_event = same, TENON_OK;
+}
+static void events_shared(tenon_device_table_t *table) {
+  table->event_create = create_same_event, table->event_destroy = destroy_nothing;
+}
+
 /* ---- streams --------------------------------------------------------------------------------------------------------- */
 
 /* A piece is put before the one that was enqueued last, where that has not begun. */
@@ -100,6 +115,18 @@ static tenon_status_t synchronize_nothing(tenon_on_t on, void *stream, tenon_fau
   return stream ? TENON_OK : correct.stream_synchronize(on, stream, fault);
 }
 FAULT(stream_not_waited, stream_synchronize, synchronize_nothing)
+
+static tenon_status_t synchronize_again(tenon_on_t on, void *stream, tenon_fault_t *fault) {
+  static _Atomic int idle_waits;
+  stream_t *s = stream_of(on, stream);
+  lock();
+  int idle = !s->first;
+  unlock();
+  if (idle && ++idle_waits > 100) return tenon_fail(on, TENON_PRECONDITION, "vx: the stream has no work");
+  if (!idle) idle_waits = 0;
+  return correct.stream_synchronize(on, stream, fault);
+}
+FAULT(idle_wait_fails, stream_synchronize, synchronize_again)
 
 static void destroy_drops(tenon_on_t on, void *stream) { /* copies that have not begun are left out */
   stream_t *s = stream;
@@ -165,4 +192,7 @@ const fault_t order_faults[] = {{"wait_missing", wait_missing},
                                 {"callback_twice", callback_twice},
                                 {"callback_early", callback_early},
                                 {"callback_lost", callback_lost},
+                                {"event_destroyed_aborts", event_destroyed_aborts},
+                                {"events_shared", events_shared},
+                                {"idle_wait_fails", idle_wait_fails},
                                 {0}};

@@ -1,6 +1,7 @@
 /* others.c: faults of failures, recordings, start and stop, the table and the properties. */
 #include "faults.h"
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -154,6 +155,59 @@ static tenon_status_t no_times(tenon_on_t on, tenon_device_properties_t *out) {
 }
 FAULT(feature_missing, properties, no_times)
 
+static tenon_status_t largest_small(tenon_on_t on, tenon_device_properties_t *out) {
+  return correct.properties(on, out), out->largest = 1 << 20, TENON_OK;
+}
+FAULT(largest_ignored, properties, largest_small)
+
+static tenon_status_t largest_big(tenon_on_t on, tenon_device_properties_t *out) {
+  return correct.properties(on, out), out->largest = out->memory + 1, TENON_OK;
+}
+FAULT(largest_above_all, properties, largest_big)
+
+static tenon_status_t language_alone(tenon_on_t on, tenon_device_properties_t *out) {
+  return correct.properties(on, out), out->languages = 1 << TENON_SOURCE_C, TENON_OK;
+}
+FAULT(language_without_compile, properties, language_alone)
+
+static tenon_status_t clears_all(tenon_on_t on,
+                                 tenon_device_properties_t *out) { /* more than it knows: a byte behind */
+  uint32_t size = out->size;
+  if (size > sizeof *out) ((char *)out)[sizeof *out] = 1;
+  return correct.properties(on, out), out->size = size, TENON_OK;
+}
+FAULT(writes_behind, properties, clears_all)
+
+static tenon_status_t static_properties(tenon_on_t on, tenon_device_properties_t *out) {
+  static tenon_device_properties_t shared;
+  memset(&shared, 0, sizeof shared);
+  sched_yield();
+  correct.properties(on, &shared);
+  shared.size = out->size, *out = shared;
+  return TENON_OK;
+}
+FAULT(shared_properties, properties, static_properties)
+
+static void *native_any(tenon_on_t on, const char *name, void *stream) {
+  void *object = correct.native(on, name, stream);
+  return object ? object : &correct;
+}
+FAULT(native_of_any_name, native, native_any)
+
+static void *native_new(tenon_on_t on, const char *name, void *stream) {
+  static char objects[4096], *next = objects;
+  void *object = correct.native(on, name, stream);
+  return object && strcmp(name, "stream") == 0 ? next++ : object;
+}
+FAULT(native_changes, native, native_new)
+
+static tenon_status_t replay_work(tenon_on_t on, void *stream, void *recording, uint64_t ticket) {
+  if (!((recording_t *)recording)->first) return tenon_fail(on, TENON_INVALID, "vx: nothing was recorded");
+  return correct.replay(on, stream, recording, ticket);
+}
+FAULT(empty_recording_fails, replay, replay_work)
+FAULT(other_version, abi, 0x20000u)
+
 static tenon_status_t crash(tenon_on_t on, void *event) {
   (void)on;
   return *(volatile tenon_status_t *)hidden(event);
@@ -181,4 +235,13 @@ const fault_t other_faults[] = {{"error_lost", error_lost},
                                 {"text_missing", text_missing},
                                 {"feature_missing", feature_missing},
                                 {"crashes", crashes},
+                                {"largest_ignored", largest_ignored},
+                                {"largest_above_all", largest_above_all},
+                                {"language_without_compile", language_without_compile},
+                                {"writes_behind", writes_behind},
+                                {"shared_properties", shared_properties},
+                                {"native_of_any_name", native_of_any_name},
+                                {"native_changes", native_changes},
+                                {"empty_recording_fails", empty_recording_fails},
+                                {"other_version", other_version},
                                 {0}};
