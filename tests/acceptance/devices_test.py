@@ -1,11 +1,13 @@
 """The device suite on the correct example device, which must have no finding, and on each faulty one, where the first finding
-must say what is wrong.  Without arguments a share: five runs of the correct one, one of each fault.  `--all`: 200 runs and 20 of
-each, with a busy loop on each processor."""
+must say what is wrong; and the commands of the guide.  Without arguments a share: five runs of the correct one, one of each
+fault.  `--all`: 200 runs and 20 of each, with a busy loop on each processor."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
@@ -108,6 +110,19 @@ def caught(fault, seed):
     return "" if re.search(words, found[0]["text"]) else f"the first finding is {found[0]['case']}: {found[0]['text']}"
 
 
+def guide(file):
+    """The commands of a page, run as they are written, in a folder that has `build` and `examples` as the root has them."""
+    with open(os.path.join(ROOT, file), encoding="utf-8") as source:
+        blocks = re.findall(r"^```sh\n(.*?)^```", source.read(), re.S | re.M)
+    assert blocks, file
+    shutil.rmtree(os.path.join(BUILD, "mine"), ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(BUILD, os.path.join(folder, "build"))
+        os.symlink(os.path.join(ROOT, "examples"), os.path.join(folder, "examples"))
+        run = subprocess.run(["bash", "-e", "-c", "".join(blocks)], capture_output=True, text=True, cwd=folder, timeout=900)
+    return "" if run.returncode == 0 else f"status {run.returncode}: {run.stdout[-800:]}{run.stderr[-800:]}"
+
+
 def known():
     """The names in the sources of the faults: each is tested, and no other."""
     text = "".join(open(os.path.join(ROOT, "tests/conformance/device/faults", file), encoding="utf-8").read() for file in ("copies.c", "orders.c", "others.c"))
@@ -135,6 +150,11 @@ def main():
                 if wrong:
                     print(f"FAIL {fault}, seed {seed}: {wrong}")
                 passed, failed = passed + (not wrong), failed + bool(wrong)
+        for page in "docs/devices.md", "examples/08_device/README.md":
+            wrong = guide(page)
+            if wrong:
+                print(f"FAIL {page}: {wrong}")
+            passed, failed = passed + (not wrong), failed + bool(wrong)
     finally:
         for process in busy:
             process.kill()

@@ -257,10 +257,12 @@ typedef struct body_t {
   void (*run)(void *, int);
   void *argument;
   int index;
+  pthread_barrier_t *together; /* so that they begin at once */
 } body_t;
 
 static void *thread_main(void *argument) {
   body_t *body = argument;
+  pthread_barrier_wait(body->together);
   body->run(body->argument, body->index);
   return NULL;
 }
@@ -268,9 +270,12 @@ static void *thread_main(void *argument) {
 void in_threads(int count, void (*body)(void *argument, int index), void *argument) {
   pthread_t threads[32];
   body_t bodies[32];
+  pthread_barrier_t together;
+  pthread_barrier_init(&together, NULL, (unsigned)count);
   for (int i = 0; i < count; i++) {
-    bodies[i] = (body_t){body, argument, i};
+    bodies[i] = (body_t){body, argument, i, &together};
     if (pthread_create(&threads[i], NULL, thread_main, &bodies[i])) skip_case("no thread could be made");
   }
   for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+  pthread_barrier_destroy(&together);
 }

@@ -170,7 +170,7 @@ static void fills(tenon_on_t on) {
 static void ask_properties(void *argument, int index) {
   tenon_on_t on = argument;
   (void)index;
-  for (int i = 0; i < 10 * steps(); i++) {
+  for (int i = 0; i < 100 * steps(); i++) {
     tenon_device_properties_t p = {.size = sizeof p};
     must(rig.table->properties(on, &p), "properties");
     EXPECT(p.alignment == rig.properties.alignment && p.memory == rig.properties.memory &&

@@ -183,6 +183,7 @@ static tenon_status_t static_properties(tenon_on_t on, tenon_device_properties_t
   memset(&shared, 0, sizeof shared);
   sched_yield();
   correct.properties(on, &shared);
+  sched_yield();
   shared.size = out->size, *out = shared;
   return TENON_OK;
 }
