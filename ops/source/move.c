@@ -142,6 +142,14 @@ static tenon_status_t of_size(tenon_call_t *call, const tenon_tensor_t *t, uint3
 
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
 
+/* Elements further, or back: on devices with addresses the offset is 0. */
+static void shift(tenon_tensor_t *t, int64_t elements) {
+  int64_t bytes = elements * element_size(t);
+  if (bytes >= 0) t->byte_offset += (uint64_t)bytes;
+  else if (t->byte_offset >= (uint64_t)-bytes) t->byte_offset -= (uint64_t)-bytes;
+  else t->data = (char *)t->data + bytes;
+}
+
 /* A move of copy.h, on the device. */
 static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   tenon_tensor_t from = *move->from, to = *move->to;
@@ -151,8 +159,8 @@ static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   TENON_TRY(of_size(call, &to, K_copy_8, &kernel));
   from.ndim = to.ndim = move->ndim, from.shape = to.shape = move->shape;
   from.strides = move->from_strides, to.strides = move->to_strides;
-  from.byte_offset += (uint64_t)(move->from_offset * element_size(&from));
-  to.byte_offset += (uint64_t)(move->to_offset * element_size(&to));
+  shift(&from, move->from_offset);
+  shift(&to, move->to_offset);
   TENON_TRY(walk_set(call, tensors, 2, &walk));
   const tenon_kernel_argument_t arguments[] = {tenon_in(&from), tenon_out(&to), TENON_VALUE(walk)};
   return tenon_each(call, CODE, kernel, walk.count, arguments, 3);
