@@ -135,8 +135,10 @@ static bool show_outputs(const run_t *run, text_t *why) {
 static bool dump(const run_t *run, bool after, text_t *why) {
   for (int32_t i = 0; i < run->dumps.count; i++) {
     char *text = NULL;
-    if ((strcmp(run->dumps.items[i], "plan") == 0) != after) continue; /* memory is planned by a run */
-    if (tenon_executable_dump(run->executable, run->dumps.items[i], &text) != TENON_OK)
+    const char *what = run->dumps.items[i];
+    bool of_devices = strcmp(what, "devices") == 0; /* what a run copied and compiled; and memory is planned by one */
+    if ((of_devices || strcmp(what, "plan") == 0) != after) continue;
+    if ((of_devices ? tenon_devices(&text) : tenon_executable_dump(run->executable, what, &text)) != TENON_OK)
       return text_add(why, "%s", tenon_error()), false;
     size_t size = strlen(text);
     printf("%s%s", text, size > 0 && text[size - 1] != '\n' ? "\n" : "");
@@ -197,7 +199,8 @@ static bool open_model(run_t *run, text_t *why) {
 }
 
 static bool perform(run_t *run, text_t *why) {
-  bool needs_run = run->dumps.count == 0 || run->values.count > 0 || run->profile || texts_has(&run->dumps, "plan");
+  bool needs_run = run->dumps.count == 0 || run->values.count > 0 || run->profile || texts_has(&run->dumps, "plan") ||
+                   texts_has(&run->dumps, "devices");
   if (run->threads > 0) tenon_threads_set((int32_t)(run->threads < 4096 ? run->threads : 4096));
   if (!open_model(run, why) || !dump(run, false, why)) return false;
   if (!needs_run) return true;
@@ -224,7 +227,7 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one that is not counted", &run.repeat},
       {"profile", 'p', OPTION_TEXT, "FILE", "write a Chrome trace of one more run, and show the slowest operators",
        &run.profile},
-      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes",
+      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|devices",
        "print that; may be repeated.  graph and shapes need no run, and with no input there is none", &run.dumps},
       {"seed", 's', OPTION_INT, "N", "seed of random operators (0); every run draws the same numbers", &run.seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};

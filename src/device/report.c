@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "device/memory.h"
+#include "device/program.h"
 
 static void add_dtypes(tn_text_t *text, const char *what, const uint32_t *ids) {
   if (!ids) return;
@@ -56,6 +57,10 @@ tenon_status_t tenon_devices(char **out_text) {
       else tn_text_add(&text, "  %s:%d  does not work: %s\n", p->name, (int)i, tn_error());
     }
   }
+  uint64_t compiled = __atomic_load_n(&tn_program_counts.compiled, __ATOMIC_RELAXED);
+  uint64_t read = __atomic_load_n(&tn_program_counts.read, __ATOMIC_RELAXED);
+  if (compiled || read)
+    tn_text_add(&text, "source kernels: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled, read);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
 }
