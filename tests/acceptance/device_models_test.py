@@ -1,0 +1,131 @@
+"""Whole models on devices that compile source kernels, against the CPU: nothing falls back, nothing is copied to the host but
+the outputs, and few kernels are compiled; with two operators withheld those two fall back, with the copies that they need.
+
+Usage: devices_test.py [BACKEND...] (opencl).  TENON_ZOO: the folder of the models (build/zoo, see models_test.py).
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
+ZOO = os.environ.get("TENON_ZOO", os.path.join(BUILD, "zoo"))
+TENON = os.path.join(BUILD, "tenon")
+RTOL, SHARE = 1e-3, 1e-5  # of an element, and of the largest
+KERNELS = 60  # and their compilation is to take less than 60 seconds of one idle processor: printed
+MODELS = {"minilm_16": ["input_ids=ramp", "attention_mask=ones"], "mobilenetv2": ["random:0"], "resnet50": ["random:0"]}
+WITHHELD = """#include <tenon/op.h>
+TENON_LIBRARY(withheld, "1.0.0", TENON_EXTEND("core::softmax", TENON_RULE("%s fallback")),
+              TENON_EXTEND("core::layer_norm", TENON_RULE("%s fallback")))
+"""
+
+
+def run(model, folder, *more, **environment):
+    command = [TENON, "run", os.path.join(ZOO, model + ".onnx"), "--output-dir", folder, *more]
+    for value in MODELS[model]:
+        command += ["--input", value]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, **environment))
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[:800])
+    return done.stdout
+
+
+def outputs(folder):
+    return {name: np.load(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
+
+
+def difference(found, expected):
+    for name, reference in expected.items():
+        limit = RTOL * np.abs(reference) + SHARE * np.max(np.abs(reference), initial=0)
+        if found[name].shape != reference.shape or not np.all(np.abs(found[name] - reference) <= limit):
+            return f"{name} differs by up to {np.max(np.abs(found[name] - reference)):.3g}"
+    return None
+
+
+def copied_out(text, backend):
+    section = text[text.index(f"{backend}:0"):].split("\n" + "  " + f"{backend}:1")[0]
+    found = re.search(r"copied out\s+(\d+) times", section)
+    return int(found[1]) if found else 0
+
+
+def fallbacks(text):
+    if "fell back to the CPU:" not in text:
+        return {}
+    lines = text.split("fell back to the CPU:\n")[1].split("\n")
+    return {line.split()[0]: int(line.split()[1]) for line in lines if line.startswith("core::")}
+
+
+def check_model(backend, model):
+    with tempfile.TemporaryDirectory() as there, tempfile.TemporaryDirectory() as here, \
+            tempfile.TemporaryDirectory() as cache:
+        begin = time.time()
+        text = run(model, there, "--device", backend, "--dump", "devices", TENON_CACHE="off", POCL_CACHE_DIR=cache)
+        seconds = time.time() - begin
+        run(model, here)
+        expected = outputs(here)
+        kernels = int(re.search(r"source kernels: (\d+) compiled", text)[1])
+        print(f"  {model} on {backend}: {kernels} kernels, {seconds:.1f} s with their compilation, "
+              f"{copied_out(text, backend)} copies to the host")
+        if fallbacks(text):
+            return f"fell back: {fallbacks(text)}"
+        if copied_out(text, backend) != len(expected):
+            return f"{copied_out(text, backend)} copies to the host for {len(expected)} outputs"
+        if kernels > KERNELS:
+            return f"{kernels} kernels; at most {KERNELS}"
+        return difference(outputs(there), expected)
+
+
+def check_withheld(backend):
+    with tempfile.TemporaryDirectory() as there, tempfile.TemporaryDirectory() as here, \
+            tempfile.TemporaryDirectory() as own:
+        source, library = os.path.join(own, "withheld.c"), os.path.join(own, "withheld.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(WITHHELD % (backend, backend))
+        subprocess.run([TENON, "build", source, "-o", library], check=True, capture_output=True)
+        text = run("minilm_16", there, "--device", backend, "--ops", library, "--dump", "devices")
+        run("minilm_16", here)
+        expected = outputs(here)
+        # softmax reads one tensor; layer_norm reads x, scale and bias
+        if fallbacks(text) != {"core::softmax": 6, "core::layer_norm": 13}:
+            return f"fell back: {fallbacks(text)}"
+        if copied_out(text, backend) != 6 + 3 * 13 + len(expected):
+            return f"{copied_out(text, backend)} copies to the host"
+        return difference(outputs(there), expected)
+
+
+def main():
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def count(name, why):
+        counts["failed" if why else "passed"] += 1
+        if why:
+            print(f"FAILED: {name}: {why}")
+
+    for backend in sys.argv[1:] or ["opencl"]:
+        listed = subprocess.run([TENON, "devices"], capture_output=True, text=True).stdout
+        if f"{backend}:0" not in listed:
+            counts["skipped"] += len(MODELS) + 1
+            print(f"skipped: {backend}: there is no such device here")
+            continue
+        for model in MODELS:
+            if not os.path.exists(os.path.join(ZOO, model + ".onnx")):
+                counts["skipped"] += 1
+                print(f"skipped: {model}: not in {ZOO}; bench/models/make_zoo.py makes it")
+                continue
+            try:
+                count(f"{model} on {backend}", check_model(backend, model))
+            except RuntimeError as error:
+                count(f"{model} on {backend}", error)
+        if os.path.exists(os.path.join(ZOO, "minilm_16.onnx")):
+            count(f"two operators withheld on {backend}", check_withheld(backend))
+    print(", ".join(f"{counts[name]} {name}" for name in counts))
+    return counts["failed"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
