@@ -252,7 +252,8 @@ static inline tenon_kernel_argument_t tenon_memory_of(const tenon_tensor_t *t, u
   for (int32_t i = 0; i < t->ndim; i++)
     if (t->shape[i] > 1) *(t->strides[i] < 0 ? &low : &high) += (t->shape[i] - 1) * t->strides[i];
   a.size = tenon_count(t) ? ((uint64_t)(high - low + 1) * t->dtype.bits * t->dtype.lanes + 7) / 8 : 0;
-  uint64_t before = (uint64_t)(-low * (t->dtype.bits * t->dtype.lanes / 8)); /* 0 of an address, or it is in the offset */
+  uint64_t before =
+      (uint64_t)(-low * (t->dtype.bits * t->dtype.lanes / 8)); /* 0 of an address, or it is in the offset */
   a.as.memory.handle = t->byte_offset < before ? (char *)t->data - before : t->data;
   a.as.memory.offset = t->byte_offset < before ? t->byte_offset : t->byte_offset - before;
   return a;

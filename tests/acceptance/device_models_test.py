@@ -1,7 +1,7 @@
 """Whole models on devices that compile source kernels, against the CPU: nothing falls back, nothing is copied to the host but
 the outputs, and few kernels are compiled; with two operators withheld those two fall back, with the copies that they need.
 
-Usage: devices_test.py [BACKEND...] (opencl).  TENON_ZOO: the folder of the models (build/zoo, see models_test.py).
+Usage: device_models_test.py [BACKEND...] (opencl).  TENON_ZOO: the folder of the models (build/zoo, see models_test.py).
 """
 import os
 import re

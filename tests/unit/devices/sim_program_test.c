@@ -220,7 +220,7 @@ TEST("local memory is -1 at first in each group; items of even groups come first
   int out[8];
   if (!open_sim("")) return;
   void *program = load(source, "-DFIRST=0"), *y = allocate(0, sizeof out);
-  tenon_kernel_argument_t arguments[] = {memory_of(y, 0, sizeof out, SIM_ARG_WRITTEN), local_of(sizeof(int))};
+  tenon_kernel_argument_t arguments[] = {memory_of(y, 0, sizeof out, TENON_ACCESS_WRITE), local_of(sizeof(int))};
   CHECK_STATUS(launch(NULL, 1, find(program, "count"), 2, 4, 2, arguments), TENON_OK);
   CHECK_STATUS(copy_out(0, NULL, 2, out, y, 0, sizeof out), TENON_OK);
   CHECK_STATUS(synchronize(0, NULL), TENON_OK);
