@@ -160,11 +160,6 @@ tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_strea
   return TENON_OK;
 }
 
-void *tenon_stream_native(const tenon_stream_t *s) {
-  const tn_ordinal_t *o = s->ordinal;
-  return s->native || !TN_SLOT(o->table, native) ? s->native : o->table->native(&o->context, "stream", NULL);
-}
-
 /* ---- failures ----------------------------------------------------------------------------------------------------- */
 
 static const char *text_of(const tn_ordinal_t *o, char *room, size_t size) {
@@ -193,16 +188,38 @@ static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
   tn_text_add(text, "%s): ", ticket ? "its operator is not known any more" : last - done > listed ? ", ..." : "");
 }
 
+/* Where a failure began: a ticket is of some stream, and one that waits for another fails with that one's. */
+static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket) {
+  struct tn_known_t before[TN_NEEDS];
+  tn_mutex_lock(&order);
+  size_t count = s->known.count < TN_NEEDS ? s->known.count : TN_NEEDS;
+  if (count) memcpy(before, s->known.at, count * sizeof *before);
+  tn_mutex_unlock(&order);
+  for (size_t i = 0; i < count && ticket; i++) {
+    const tenon_stream_t *of = before[i].stream;
+    const tn_ordinal_t *o = of->ordinal;
+    tenon_fault_t fault = {.size = sizeof fault};
+    if (before[i].ticket < ticket || (!of->native && of != o->first)) continue;
+    tenon_status_t status = o->table->stream_query(&o->context, of->native, &fault);
+    if (status != TENON_OK && status != TENON_UNAVAILABLE && fault.ticket == ticket) return of;
+  }
+  return s;
+}
+
 tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status, const tenon_fault_t *fault) {
   tn_text_t text = {0};
+  uint64_t ticket = fault ? fault->ticket : 0;
+  char *why = tn_copy_text(tn_error(), strlen(tn_error()));
+  const tenon_stream_t *from = origin(s, ticket);
   tn_mutex_lock(&s->ordinal->lock);
   if (!s->failed) {
-    blame(s, fault ? fault->ticket : 0, &text);
-    tn_text_add(&text, "%s", tn_error());
+    blame(from, ticket, &text);
+    tn_text_add(&text, "%s", why ? why : "");
     s->failure = tn_text_take(&text);
     __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE);
   }
   tn_mutex_unlock(&s->ordinal->lock);
+  tn_release_memory(why);
   return tn_stream_failure(s);
 }
 

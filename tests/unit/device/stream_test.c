@@ -74,6 +74,31 @@ TEST("work that fails later is blamed on its operator, stays, and goes on to who
   tenon_stream_release(fresh);
 }
 
+TEST("a stream that waits for one that fails blames the operator there, not its own of that number") {
+  tenon_device_t device = sim_open(0, "check=fail,delay=2000");
+  tenon_stream_t *first, *second;
+  tenon_tensor_t *x = tensor_there(device, "f32[2] 1 2"), *y, *z[3] = {NULL}, *w;
+  CHECK_STATUS(tenon_stream_create(device, &first), TENON_OK);
+  CHECK_STATUS(tenon_stream_create(device, &second), TENON_OK);
+  CHECK_STATUS(tenon_stream_use(device, second, NULL), TENON_OK);
+  while (second->ticket < first->ticket + 8) { /* its ring has all numbers that may be blamed */
+    CHECK_STATUS(add(x, x, &y), TENON_OK);
+    tenon_tensor_release(y);
+  }
+  CHECK_STATUS(tenon_stream_synchronize(second), TENON_OK);
+  CHECK_STATUS(tenon_stream_use(device, first, NULL), TENON_OK);
+  sim_set(device, "fault=1");
+  CHECK_STATUS(tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, x}, z, 0), TENON_OK);
+  CHECK_STATUS(tenon_stream_use(device, second, NULL), TENON_OK);
+  CHECK_STATUS(add(z[0], x, &w), TENON_OK); /* not known yet */
+  CHECK(tenon_stream_synchronize(second) != TENON_OK);
+  CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");
+  CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
+  tenon_tensor_release(x), tenon_tensor_release(z[0]), tenon_tensor_release(w);
+  tenon_stream_release(first), tenon_stream_release(second);
+  sim_set(device, "delay=0");
+}
+
 TEST("one ordinal that is lost leaves the other working") {
   tenon_device_t first = sim_open(0, "check=fail"), second = sim_open(1, "check=fail");
   tenon_tensor_t *x = tensor_there(second, "f32[2] 1 2"), *y = tensor_there(first, "f32[2] 1 2"), *out = NULL;
