@@ -54,6 +54,7 @@ static void stop(int32_t ordinal) {
   while ((object = sim_handle_any(ordinal, SIM_RECORDING))) sim_recording_free(object);
   while ((object = sim_handle_any(ordinal, SIM_PROGRAM))) sim_program_free(object);
   sim_memory_stop(ordinal);
+  sim_clock_free(&sim.ordinals[ordinal].past);
   sim.ordinals[ordinal] = (sim_ordinal_t){.used = sim.ordinals[ordinal].used}; /* another may still copy from there */
   if (--sim.started) return;
   sim_memory_forget_all();

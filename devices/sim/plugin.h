@@ -253,6 +253,7 @@ typedef struct sim_ordinal_t {
   uint64_t used; /* bytes */
   int32_t stream_count;
   sim_stream_t *own;
+  sim_clock_t past; /* of streams that are gone: whoever synchronizes knows it */
 } sim_ordinal_t;
 
 typedef struct sim_slot_t { /* of clocks */

@@ -34,6 +34,8 @@ static void stream_free(sim_stream_t *stream) {
   while (stream->fresh_count) sim_mark_release(stream->fresh[--stream->fresh_count]);
   if (stream->recording) sim_recording_free(stream->recording);
   sim.slots[stream->slot].taken = false;
+  sim_clock_t *past = &sim.ordinals[stream->object.ordinal].past;
+  if (sim_clock_reserve(past, stream->clock.count)) sim_clock_join(past, &stream->clock);
   sim_clock_free(&stream->clock);
   pthread_cond_destroy(&stream->came);
   free(stream);
@@ -262,10 +264,15 @@ tenon_status_t sim_synchronize(tenon_on_t on) {
   marks = calloc(room + 1, sizeof *marks);
   if (!marks) return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory to wait for streams"));
   for (sim_stream_t *stream = sim.streams; stream && !status; stream = stream->next) {
-    if (stream->object.ordinal != on->ordinal || stream->ended || stream->recording) continue;
+    if (stream->object.ordinal != on->ordinal || stream->recording) continue;
+    if (stream->ended) {
+      sim_host_knows(&stream->clock);
+      continue;
+    }
     status = sim_mark_push(on, stream, &marks[count]);
     count += !status;
   }
+  sim_host_knows(&sim.ordinals[on->ordinal].past);
   for (uint32_t i = 0; i < count; i++) {
     sim_mark_wait(marks[i], &failure);
     if (failure.code && (!first.code || failure.order < first.order)) first = failure;

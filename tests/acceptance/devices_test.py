@@ -93,6 +93,9 @@ FAULTS = {
 }
 
 
+DEVICES = {"null": ["--no-contents"], "sim": [], "opencl": []}  # of the tree
+
+
 def check(fault, *options):
     environment = {**os.environ, "FAULT": fault}
     run = subprocess.run([CHECK, FAULTY, "--quick", "--json", *options], capture_output=True, text=True, env=environment, timeout=600)
@@ -136,7 +139,7 @@ def main():
         print(target.stdout[-3000:], "\n0 passed, 1 failed, 0 skipped")
         return 1
     busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())] if whole else []
-    passed = failed = 0
+    passed = failed = skipped = 0
     try:
         assert known() == set(FAULTS), known() ^ set(FAULTS)
         for seed in range(1, (200 if whole else 5) + 1):
@@ -150,6 +153,17 @@ def main():
                 if wrong:
                     print(f"FAIL {fault}, seed {seed}: {wrong}")
                 passed, failed = passed + (not wrong), failed + bool(wrong)
+        for device, options in DEVICES.items():
+            run = subprocess.run([CHECK, os.path.join(BUILD, "devices", device + ".so"), "--quick", *options], capture_output=True, text=True, timeout=600)
+            nothing = re.search(r"skip: \d+: no device: (.*)", run.stdout)
+            if nothing:
+                print(f"skipped: the suite on {device}: {nothing[1]}")
+                skipped += 1
+                continue
+            good = run.returncode == 0
+            if not good:
+                print(f"FAIL the suite on {device}: status {run.returncode}: {run.stdout[-3000:]}{run.stderr[-800:]}")
+            passed, failed = passed + good, failed + (not good)
         for page in "docs/devices.md", "examples/08_device/README.md":
             wrong = guide(page)
             if wrong:
@@ -158,7 +172,7 @@ def main():
     finally:
         for process in busy:
             process.kill()
-    print(f"{passed} passed, {failed} failed, 0 skipped")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return failed > 0
 
 
