@@ -23,14 +23,14 @@ static const char opencl[] =
     "#define TENON_P_INOUT(t, n) __global t *n\n"
     "#define TENON_P_VALUE(t, n) t n\n"
     "#define TENON_P_SHARED(t, n) __local t *n\n"
-    "#define TENON_K_IN(t, n) __global const char *n##_base, long n##_at\n"
-    "#define TENON_K_OUT(t, n) __global char *n##_base, long n##_at\n"
-    "#define TENON_K_INOUT(t, n) __global char *n##_base, long n##_at\n"
+    "#define TENON_K_IN(t, n) __global const char *tenon_base_##n, long tenon_at_##n\n"
+    "#define TENON_K_OUT(t, n) __global char *tenon_base_##n, long tenon_at_##n\n"
+    "#define TENON_K_INOUT(t, n) __global char *tenon_base_##n, long tenon_at_##n\n"
     "#define TENON_K_VALUE(t, n) t n\n"
     "#define TENON_K_SHARED(t, n) __local t *n\n"
-    "#define TENON_A_IN(t, n) (__global const t *)(n##_base + n##_at)\n"
-    "#define TENON_A_OUT(t, n) (__global t *)(n##_base + n##_at)\n"
-    "#define TENON_A_INOUT(t, n) (__global t *)(n##_base + n##_at)\n"
+    "#define TENON_A_IN(t, n) (__global const t *)(tenon_base_##n + tenon_at_##n)\n"
+    "#define TENON_A_OUT(t, n) (__global t *)(tenon_base_##n + tenon_at_##n)\n"
+    "#define TENON_A_INOUT(t, n) (__global t *)(tenon_base_##n + tenon_at_##n)\n"
     "#define TENON_A_VALUE(t, n) n\n"
     "#define TENON_A_SHARED(t, n) n\n";
 
@@ -73,12 +73,12 @@ static const char cuda[] =
     "#define TENON_K_OUT(t, n) t *n\n"
     "#define TENON_K_INOUT(t, n) t *n\n"
     "#define TENON_K_VALUE(t, n) t n\n"
-    "#define TENON_K_SHARED(t, n) unsigned n##_at\n"
+    "#define TENON_K_SHARED(t, n) unsigned tenon_at_##n\n"
     "#define TENON_A_IN(t, n) n\n"
     "#define TENON_A_OUT(t, n) n\n"
     "#define TENON_A_INOUT(t, n) n\n"
     "#define TENON_A_VALUE(t, n) n\n"
-    "#define TENON_A_SHARED(t, n) (t *)(tenon_shared + n##_at)\n";
+    "#define TENON_A_SHARED(t, n) (t *)(tenon_shared + tenon_at_##n)\n";
 
 static const char c[] =
     "#include <stdint.h>\n"
