@@ -1,7 +1,8 @@
-/* Operators that move elements, or change their dtype, for devices that compile: copies between any strides, of which concat,
- * tile, pad and the blocks are made, where, gather, cast.
+/* Operators that move elements, for devices that compile: copies between any strides, of which concat, tile and the blocks are
+ * made, pad, trilu, where, gather.
  * Invariant: elements are moved as words of their size; an index is checked before it is used. */
 #ifndef TENON_ON_DEVICE
+#include "../axes.h"
 #include "../copy.h"
 #include "launch.h"
 #include <string.h>
@@ -15,14 +16,6 @@
     TENON_EACH(i, walk.count) {                                                                                        \
       tenon_walk(&walk, i, at);                                                                                        \
       out[at[1]] = x[at[0]];                                                                                           \
-    }                                                                                                                  \
-  }
-#define DEFINE_FILL(n)                                                                                                 \
-  TENON_SOURCE_3(fill_##n, OUT, uint##n##_t, out, VALUE, tenon_walk_t, walk, VALUE, uint##n##_t, value) {              \
-    int64_t at[4];                                                                                                     \
-    TENON_EACH(i, walk.count) {                                                                                        \
-      tenon_walk(&walk, i, at);                                                                                        \
-      out[at[0]] = value;                                                                                              \
     }                                                                                                                  \
   }
 #define DEFINE_WHERE(n)                                                                                                \
@@ -50,85 +43,65 @@
       out[at[2]] = found;                                                                                              \
     }                                                                                                                  \
   }
+/* Every axis of the result takes of x what lies `before` it; outside it takes the value, or by a mode of pad. */
+typedef struct pad_t {
+  int64_t count, rank, mode, x_first, out_first;
+  int64_t shape[8], extents[8], before[8], x_strides[8], out_strides[8];
+} pad_t;
+#define P_CONSTANT 0
+#define P_REFLECT 1
+#define P_EDGE 2
+FUNCTION int64_t pad_source(int64_t i, int64_t n, int64_t mode) { /* -1: the value */
+  int64_t period = mode == P_REFLECT ? 2 * (n - 1) : n;
+  if (i >= 0 && i < n) return i;
+  if (mode == P_CONSTANT) return -1;
+  if (mode == P_EDGE) return i < 0 ? 0 : n - 1;
+  if (period == 0) return 0;
+  i %= period;
+  if (i < 0) i += period;
+  return i < n ? i : period - i;
+}
+#define DEFINE_PAD(n)                                                                                                  \
+  TENON_SOURCE_5(pad_##n, IN, uint##n##_t, x, IN, uint##n##_t, value, OUT, uint##n##_t, out, VALUE, pad_t, p, VALUE,   \
+                 int64_t, value_at) {                                                                                  \
+    TENON_EACH(i, p.count) {                                                                                           \
+      int64_t rest = i, from = p.x_first, to = p.out_first;                                                            \
+      int is_inside = 1;                                                                                               \
+      for (int64_t d = p.rank - 1; d >= 0; d--) {                                                                      \
+        int64_t here = rest % p.shape[d], at = pad_source(here - p.before[d], p.extents[d], p.mode);                   \
+        rest /= p.shape[d], to += here * p.out_strides[d], from += at * p.x_strides[d];                                \
+        is_inside = is_inside && at >= 0;                                                                              \
+      }                                                                                                                \
+      uint##n##_t found = 0;                                                                                           \
+      if (is_inside) found = x[from];                                                                                  \
+      else if (value_at >= 0) found = value[value_at];                                                                 \
+      out[to] = found;                                                                                                 \
+    }                                                                                                                  \
+  }
+/* The walk's third and fourth: row and column of a matrix; what is not kept is 0. */
+#define DEFINE_TRILU(n)                                                                                                \
+  TENON_SOURCE_5(trilu_##n, IN, uint##n##_t, x, OUT, uint##n##_t, out, VALUE, tenon_walk_t, walk, VALUE, int64_t, k,   \
+                 VALUE, int32_t, upper) {                                                                              \
+    int64_t at[4];                                                                                                     \
+    TENON_EACH(i, walk.count) {                                                                                        \
+      tenon_walk(&walk, i, at);                                                                                        \
+      uint##n##_t found = x[at[0]];                                                                                    \
+      out[at[1]] = (upper ? at[3] >= at[2] + k : at[3] <= at[2] + k) ? found : 0;                                      \
+    }                                                                                                                  \
+  }
 SIZES(DEFINE_COPY)
-SIZES(DEFINE_FILL)
+SIZES(DEFINE_PAD)
+SIZES(DEFINE_TRILU)
 SIZES(DEFINE_WHERE)
 SIZES(DEFINE_GATHER)
 
-/* ---- cast: by way of int64 or float ------------------------------------------------------------------------------- */
-
-#define C_BOOL 0
-#define C_U8 1
-#define C_I8 2
-#define C_U16 3
-#define C_I16 4
-#define C_U32 5
-#define C_I32 6
-#define C_I64 7
-#define C_F32 8 /* the floats from here on */
-#define C_F16 9
-#define C_BF16 10
-
-/* f32 with its last bit set where it is not exact, which rounds rightly to what has fewer bits. */
-FUNCTION float odd_of_integer(int64_t x) {
-  float f = (float)x;
-  uint32_t bits = bits_of_float(f);
-  int64_t back = fabs(f) < 9223372036854775808.0f ? (int64_t)f : 0;
-  if (back == x) return f;
-  if (fabs(f) >= 9223372036854775808.0f || (x < 0 ? back < x : back > x)) bits--;
-  return float_of_bits(bits | 1);
-}
-FUNCTION int64_t integer_of_float(float x, int32_t to) { /* towards zero; NaN is 0 */
-  float limit = to == C_I64 || to == C_U32 ? 9223372036854775808.0f : 2147483648.0f;
-  int64_t most = to == C_I64 || to == C_U32 ? 9223372036854775807 : 2147483647;
-  return x >= limit ? most : x >= -limit ? (int64_t)x : x < 0 ? -most - 1 : 0;
-}
-TENON_SOURCE_5(cast_any, IN, uint8_t, x, OUT, uint8_t, out, VALUE, tenon_walk_t, walk, VALUE, int32_t, from, VALUE,
-               int32_t, to) {
-  int64_t at[4];
-  TENON_EACH(i, walk.count) {
-    tenon_walk(&walk, i, at);
-    int64_t a = at[0], b = at[1], whole = 0;
-    float real = 0;
-    switch (from) {
-    case C_BOOL: whole = x[a] != 0; break;
-    case C_U8: whole = x[a]; break;
-    case C_I8: whole = ((GLOBAL const int8_t *)x)[a]; break;
-    case C_U16: whole = ((GLOBAL const uint16_t *)x)[a]; break;
-    case C_I16: whole = ((GLOBAL const int16_t *)x)[a]; break;
-    case C_U32: whole = ((GLOBAL const uint32_t *)x)[a]; break;
-    case C_I32: whole = ((GLOBAL const int32_t *)x)[a]; break;
-    case C_I64: whole = ((GLOBAL const int64_t *)x)[a]; break;
-    case C_F32: real = ((GLOBAL const float *)x)[a]; break;
-    case C_F16: real = load_f16((GLOBAL const uint16_t *)x, a); break;
-    default: real = load_bf16((GLOBAL const uint16_t *)x, a); break;
-    }
-    if (to == C_BOOL) whole = from >= C_F32 ? real != 0 : whole != 0;
-    else if (to < C_F32) whole = from >= C_F32 ? integer_of_float(real, to) : whole;
-    else if (from < C_F32) real = to == C_F32 ? (float)whole : odd_of_integer(whole);
-    switch (to) {
-    case C_BOOL:
-    case C_U8:
-    case C_I8: out[b] = (uint8_t)whole; break;
-    case C_U16:
-    case C_I16: ((GLOBAL uint16_t *)out)[b] = (uint16_t)whole; break;
-    case C_U32:
-    case C_I32: ((GLOBAL uint32_t *)out)[b] = (uint32_t)whole; break;
-    case C_I64: ((GLOBAL int64_t *)out)[b] = whole; break;
-    case C_F32: ((GLOBAL float *)out)[b] = real; break;
-    case C_F16: store_f16((GLOBAL uint16_t *)out, b, real); break;
-    default: store_bf16((GLOBAL uint16_t *)out, b, real); break;
-    }
-  }
-}
-
 #ifndef TENON_ON_DEVICE
-#define NUMBERS(n) K_copy_##n, K_fill_##n, K_where_##n, K_gather_##n##_32, K_gather_##n##_64,
-enum { SIZES(NUMBERS) K_cast, PER_SIZE = 5 };
+#define NUMBERS(n) K_copy_##n, K_pad_##n, K_trilu_##n, K_where_##n, K_gather_##n##_32, K_gather_##n##_64,
+enum { SIZES(NUMBERS) PER_SIZE = 6 };
 #define KERNELS(n)                                                                                                     \
-  {"copy_" #n, copy_##n}, {"fill_" #n, fill_##n}, {"where_" #n, where_##n}, {"gather_" #n "_32", gather_##n##_32},     \
-      {"gather_" #n "_64", gather_##n##_64},
-TENON_CODE(core_source_move_code, SIZES(KERNELS){"cast_any", cast_any})
+  {"copy_" #n, copy_##n}, {"pad_" #n, pad_##n}, {"trilu_" #n, trilu_##n}, {"where_" #n, where_##n},                    \
+      {"gather_" #n "_32", gather_##n##_32}, {"gather_" #n "_64", gather_##n##_64},
+TENON_CODE(core_source_move_code, SIZES(KERNELS))
 #define CODE &core_source_move_code
 
 /* The kernel for elements like these, of those that stand where K_..._8 does. */
@@ -194,6 +167,84 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static tenon_status_t tile_run(tenon_call_t *call) {
+  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  move_t move;
+  move_begin(&move, out, x);
+  for (int32_t i = 0; i < x->ndim; i++) {
+    move_axis(&move, x->shape[i] ? out->shape[i] / x->shape[i] : 0, 0, x->shape[i] * out->strides[i]);
+    move_axis(&move, x->shape[i], x->strides[i], out->strides[i]);
+  }
+  return run_move(call, &move);
+}
+
+/* As in ../join.c: [batch, channel and both places within a block, height, width] and [batch, channel, height, width]. */
+static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep, const tenon_tensor_t *wide,
+                                  int to_depth) {
+  int64_t block = call->attrs[0].as.i, channels = wide->shape[1], channel_first = call->attrs[1].as.i;
+  int64_t place = (channel_first ? 1 : channels) * deep->strides[1];
+  int64_t channel = (channel_first ? block * block : 1) * deep->strides[1];
+  const int64_t extent[6] = {wide->shape[0], channels, deep->shape[2], block, deep->shape[3], block};
+  const int64_t deep_strides[6] = {deep->strides[0], channel, deep->strides[2], block * place, deep->strides[3], place};
+  const int64_t wide_strides[6] = {wide->strides[0], wide->strides[1],         block * wide->strides[2],
+                                   wide->strides[2], block * wide->strides[3], wide->strides[3]};
+  move_t move;
+  move_begin(&move, call->outputs[0], call->inputs[0]);
+  for (int i = 0; i < 6; i++)
+    move_axis(&move, extent[i], to_depth ? wide_strides[i] : deep_strides[i],
+              to_depth ? deep_strides[i] : wide_strides[i]);
+  return run_move(call, &move);
+}
+static tenon_status_t to_space_run(tenon_call_t *call) {
+  return blocks_move(call, call->inputs[0], call->outputs[0], 0);
+}
+static tenon_status_t to_depth_run(tenon_call_t *call) {
+  return blocks_move(call, call->outputs[0], call->inputs[0], 1);
+}
+
+static tenon_status_t pad_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *pads = call->inputs[1], *value = call->inputs[2], *axes = call->inputs[3];
+  const tenon_tensor_t *out = call->outputs[0];
+  uint32_t kernel = 0;
+  pad_t p = {.count = tenon_count(out), .rank = out->ndim, .mode = call->attrs[0].as.i};
+  int64_t named = axes ? tenon_count(axes) : x->ndim, value_at = value ? 0 : -1;
+  if (value && tenon_count(value) != 1)
+    return tenon_fail(call, TENON_INVALID, "the value has %" PRId64 " elements; it must have one", tenon_count(value));
+  if (out->ndim > 8) return DECLINE(call, "its source kernel has eight axes");
+  TENON_TRY(of_size(call, x, K_pad_8, &kernel));
+  p.x_first = below(x), p.out_first = below(out);
+  for (int32_t i = 0; i < out->ndim; i++) {
+    p.shape[i] = out->shape[i], p.extents[i] = x->shape[i];
+    p.x_strides[i] = x->strides[i], p.out_strides[i] = out->strides[i];
+  }
+  for (int64_t i = 0; i < named; i++) {
+    int64_t axis = axes ? tensor_int(axes, i) : i, at = tensor_int(pads, i);
+    p.before[axis < 0 ? axis + x->ndim : axis] = at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
+  }
+  const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_in(value ? value : x), tenon_out(out), TENON_VALUE(p),
+                                               TENON_VALUE(value_at)};
+  return tenon_each(call, CODE, kernel, p.count, arguments, 5);
+}
+
+static tenon_status_t trilu_run(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  int64_t k = call->inputs[1] ? tensor_int(call->inputs[1], 0) : 0, rows[TENON_RANK_MAX] = {0},
+          columns[TENON_RANK_MAX] = {0};
+  int32_t upper = call->attrs[0].as.i != 0;
+  uint32_t kernel = 0;
+  tenon_tensor_t row = *x, column = *x;
+  const tenon_tensor_t *const tensors[4] = {x, out, &row, &column};
+  tenon_walk_t walk;
+  rows[x->ndim - 2] = columns[x->ndim - 1] = 1, row.strides = rows, column.strides = columns;
+  k = k > INT64_MAX / 4 ? INT64_MAX / 4 : k < -INT64_MAX / 4 ? -INT64_MAX / 4 : k; /* so that no sum overflows */
+  TENON_TRY(of_size(call, x, K_trilu_8, &kernel));
+  if (!tenon_walk_of(&walk, x->ndim, x->shape, tensors, 4))
+    return DECLINE(call, "its source kernel takes eight axes that do not merge");
+  const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(out), TENON_VALUE(walk), TENON_VALUE(k),
+                                               TENON_VALUE(upper)};
+  return tenon_each(call, CODE, kernel, walk.count, arguments, 5);
+}
+
 static tenon_status_t where_run(tenon_call_t *call) {
   const tenon_tensor_t *tensors[4] = {call->inputs[0], call->inputs[1], call->inputs[2], call->outputs[0]};
   uint32_t kernel = 0;
@@ -245,44 +296,17 @@ static tenon_status_t gather_elements_run(tenon_call_t *call) {
   return look_up(call, x_strides, call->inputs[1]->strides, axis);
 }
 
-/* ---- cast --------------------------------------------------------------------------------------------------------- */
-
-static int32_t code_of(tenon_dtype_t dtype) {
-  switch (tenon_dtype_id(dtype)) {
-  case TENON_BOOL: return C_BOOL;
-  case TENON_U8: return C_U8;
-  case TENON_I8: return C_I8;
-  case TENON_U16: return C_U16;
-  case TENON_I16: return C_I16;
-  case TENON_U32: return C_U32;
-  case TENON_I32: return C_I32;
-  case TENON_I64: return C_I64;
-  case TENON_F32: return C_F32;
-  case TENON_F16: return C_F16;
-  case TENON_BF16: return C_BF16;
-  default: return -1;
-  }
-}
-
-static tenon_status_t cast_run(tenon_call_t *call) {
-  const tenon_tensor_t *tensors[2] = {call->inputs[0], call->outputs[0]};
-  int32_t from = code_of(tensors[0]->dtype), to = code_of(tensors[1]->dtype);
-  tenon_walk_t walk;
-  if (from < 0 || to < 0) return DECLINE(call, "its source kernel has no such dtypes");
-  TENON_TRY(walk_set(call, tensors, 2, &walk));
-  const tenon_kernel_argument_t arguments[] = {tenon_in(tensors[0]), tenon_out(tensors[1]), TENON_VALUE(walk),
-                                               TENON_VALUE(from), TENON_VALUE(to)};
-  return tenon_each(call, CODE, K_cast, walk.count, arguments, 5);
-}
-
 /* clang-format off */
 TENON_ITEMS(core_source_move,
   TENON_EXTEND("core::contiguous", TENON_SOURCE("strided", contiguous_run)),
   TENON_EXTEND("core::concat", TENON_SOURCE("strided", concat_run)),
+  TENON_EXTEND("core::tile", TENON_SOURCE("strided", tile_run)),
+  TENON_EXTEND("core::depth_to_space", TENON_SOURCE("strided", to_space_run)),
+  TENON_EXTEND("core::space_to_depth", TENON_SOURCE("strided", to_depth_run)),
+  TENON_EXTEND("core::pad", TENON_SOURCE("strided", pad_run)),
+  TENON_EXTEND("core::trilu", TENON_SOURCE("strided", trilu_run)),
   TENON_EXTEND("core::where", TENON_SOURCE("strided", where_run)),
   TENON_EXTEND("core::gather", TENON_SOURCE("strided", gather_run)),
-  TENON_EXTEND("core::gather_elements", TENON_SOURCE("strided", gather_elements_run)),
-  TENON_EXTEND("core::cast", TENON_SOURCE("strided", cast_run)),
-  TENON_EXTEND("core::cast_like", TENON_SOURCE("strided", cast_run)))
+  TENON_EXTEND("core::gather_elements", TENON_SOURCE("strided", gather_elements_run)))
 /* clang-format on */
 #endif
