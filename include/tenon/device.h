@@ -18,7 +18,8 @@
  * stream that is NULL is the ordinal's own first one.  A device without streams does all work before its functions return.
  * What is enqueued carries the `ticket` of the call that it belongs to, a number that grows along each stream.  Work that
  * fails later makes its stream fail for good: all that comes after it there is left undone, functions of the stream give
- * that failure and its ticket, and streams that wait for its events fail the same way.  Other streams go on. */
+ * that failure and its ticket, and streams that wait for its events fail the same way.  Other streams go on.  Work fails with any code
+ * but TENON_UNAVAILABLE, which is "not yet" in queries. */
 #ifndef TENON_DEVICE_H
 #define TENON_DEVICE_H
 
@@ -166,7 +167,8 @@ typedef struct tenon_device_table_t {
   /* IN and OUT: host memory stays as it is until the stream has passed the copy; memory that is not pinned may be copied
    * before this returns (and OUT then waits).  WITHIN and, if the slot `peers` is there, PEER too. */
   tenon_status_t (*copy)(tenon_on_t on, void *stream, const tenon_copy_t *copy);
-  /* Waits until all streams are done.  Gives the first failure of any; streams that failed stay so. */
+  /* Waits until all streams are done, those that were destroyed too.  Gives the first failure of any that is still there;
+   * streams that failed stay so. */
   tenon_status_t (*synchronize)(tenon_on_t on);
 
   /* ---- streams: all of these or none.  None: there is one stream, NULL, and all work is done when a function returns ----- */
@@ -194,10 +196,11 @@ typedef struct tenon_device_table_t {
 
   /* Bytes that are free, as far as anybody can tell.  NULL: what the host did not allocate of properties.memory. */
   tenon_status_t (*memory_free)(tenon_on_t on, uint64_t *out_bytes);
-  /* Sets `bytes` to a pattern of 1, 2, 4 or 8 bytes.  NULL: a copy from the host. */
+  /* Sets `bytes` to a pattern of 1, 2, 4 or 8 bytes; bytes and the offset are multiples of its size.  NULL: a copy from the
+   * host. */
   tenon_status_t (*fill)(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to, uint64_t bytes,
                          const void *pattern, uint32_t pattern_bytes);
-  /* 1: copies from that ordinal go directly.  NULL: through the host. */
+  /* 1: copies from that ordinal go directly.  NULL, or 0: the host copies through its own memory, and asks for none. */
   int32_t (*peers)(tenon_on_t on, tenon_on_t from);
   /* Host memory that copies go to and from without another one between.  NULL: ordinary memory. */
   tenon_status_t (*host_allocate)(tenon_on_t on, uint64_t bytes, void **out_data);
@@ -228,7 +231,8 @@ typedef struct tenon_device_table_t {
 
   /* ---- work that is recorded: all of these or none.  None: it is enqueued anew each time -------------------------------- */
 
-  /* What is enqueued in the stream goes into the recording, not to the device, until record_end. */
+  /* What is enqueued in the stream goes into the recording, not to the device, until record_end: copies, fills,
+   * launches; what a device cannot record it refuses.  A recording outlives its stream. */
   tenon_status_t (*record_begin)(tenon_on_t on, void *stream);
   tenon_status_t (*record_end)(tenon_on_t on, void *stream, void **out_recording);
   tenon_status_t (*replay)(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
