@@ -93,7 +93,10 @@ FAULTS = {
 }
 
 
-DEVICES = {"null": ["--no-contents"], "sim": [], "opencl": []}  # of the tree
+# Of the tree.  On opencl all groups but `failures`: PoCL 3.1 frees events that fail while its queue still leads to them, and
+# what is enqueued at that moment crashes in 2 of 25 runs (docs/opencl.md); test_devices_opencl_stream has failures that wait.
+GROUPS = "table properties memory copies fills pinned streams orders events callbacks recordings imports peers sources threads lifecycle"
+DEVICES = {"null": ["--no-contents"], "sim": [], "opencl": [part for group in GROUPS.split() for part in ("--case", group + ".")]}
 
 
 def check(fault, *options):
@@ -164,6 +167,9 @@ def main():
             if not good:
                 print(f"FAIL the suite on {device}: status {run.returncode}: {run.stdout[-3000:]}{run.stderr[-800:]}")
             passed, failed = passed + good, failed + (not good)
+            if device == "opencl":
+                print("skipped: failures of work on opencl: PoCL 3.1 crashes now and then when work is enqueued while an event fails")
+                skipped += 1
         for page in "docs/devices.md", "examples/08_device/README.md":
             wrong = guide(page)
             if wrong:
