@@ -400,9 +400,9 @@ static int in_child(const char *backend, const char *group, const char *settings
   } while (0)
 
 #ifdef HAS_TSAN
-#define ON_OPENCL SKIP("the driver's compiler takes minutes under the thread sanitizer")
+#define SLOW SKIP("compiling takes minutes under the thread sanitizer; test_device_source runs there")
 #else
-#define ON_OPENCL (void)0
+#define SLOW (void)0
 #endif
 #ifdef IS_INSTRUMENTED
 #define FEW SKIP("under sanitizers groups of 64 stand for all")
@@ -411,7 +411,7 @@ static int in_child(const char *backend, const char *group, const char *settings
 #endif
 
 TEST("on opencl every operator gives the CPU's results in groups of 64") {
-  ON_OPENCL;
+  SLOW;
   CHECK_ALL("opencl", "64", "");
 }
 TEST("on opencl in groups of 1") {
@@ -426,7 +426,10 @@ TEST("on opencl in groups of 256") {
   FEW;
   CHECK_ALL("opencl", "256", "");
 }
-TEST("on sim every operator gives the CPU's results in groups of 64") { CHECK_ALL("sim", "64", ""); }
+TEST("on sim every operator gives the CPU's results in groups of 64") {
+  SLOW;
+  CHECK_ALL("sim", "64", "");
+}
 TEST("on sim in groups of 1") {
   FEW;
   CHECK_ALL("sim", "1", "");
@@ -439,4 +442,7 @@ TEST("on sim in groups of 256") {
   FEW;
   CHECK_ALL("sim", "256", "");
 }
-TEST("on sim with handles in place of addresses") { CHECK_ALL("sim", "3", "handles=1"); }
+TEST("on sim with handles in place of addresses") {
+  SLOW;
+  CHECK_ALL("sim", "3", "handles=1");
+}
