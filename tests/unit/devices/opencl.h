@@ -12,7 +12,7 @@
 const tenon_descriptor_t *tenon_library_opencl(void);
 
 /* PoCL 3.1 takes locks of two events in both orders when a user's event fails; on one thread in these tests. */
-const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) { return "deadlock:libpocl.so\n"; }
 
 static const tenon_device_table_t *cl; /* the table */
