@@ -156,7 +156,10 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
   return status;
 }
 
+static tenon_status_t resume(tn_ordinal_t *o);
+
 static void stop(tn_ordinal_t *o) {
+  if (o->state == TN_ORDINAL_FORKED) (void)resume(o);
   if (o->state == TN_ORDINAL_WORKS) {
     tn_programs_release(o);
     tn_pool_release(o);
@@ -204,12 +207,21 @@ static void in_child(tn_ordinal_t *o) {
   if (o->state != TN_ORDINAL_WORKS) return;
   o->lock = (tn_mutex_t)TN_MUTEX_INIT;
   tn_pool_in_child(o);
-  if (TN_SLOT(o->table, forked) && o->table->forked(&o->context) == TENON_OK) return;
-  static const char lost[] =
-      "it is lost in a child of fork: start the process anew (spawn), or fork before its first use";
-  o->reason = tn_copy_text(lost, sizeof lost - 1);
+  o->state = TN_ORDINAL_FORKED;
+}
+
+/* On first use in a child, not in the handler of fork: the plug-in may have one of its own, which comes later. */
+static tenon_status_t resume(tn_ordinal_t *o) {
+  const char *why = "it is lost in a child of fork: start the process anew (spawn), or fork before its first use";
+  if (TN_SLOT(o->table, forked)) {
+    if (o->table->forked(&o->context) == TENON_OK)
+      return __atomic_store_n(&o->state, TN_ORDINAL_WORKS, __ATOMIC_RELEASE), TENON_OK;
+    why = tn_error();
+  }
+  o->reason = tn_copy_text(why, strlen(why));
   tn_pool_lose(o);
   o->state = TN_ORDINAL_FAILED;
+  return tn_fail(TENON_UNAVAILABLE, "device %s: %s", o->plugin->name, o->reason ? o->reason : "it is lost");
 }
 
 void tn_plugins_in_child(void) {
@@ -312,6 +324,7 @@ tenon_status_t tn_ordinal_get(tenon_device_t device, tn_ordinal_t **out_ordinal)
     tn_mutex_lock(&p->lock);
     if (o->state == TN_ORDINAL_FAILED) status = again(p, o->reason);
     else if (o->state == TN_ORDINAL_NEW) status = start(o);
+    else if (o->state == TN_ORDINAL_FORKED) status = resume(o);
     tn_mutex_unlock(&p->lock);
   }
   *out_ordinal = o;
@@ -323,5 +336,6 @@ tn_ordinal_t *tn_ordinal_of(tenon_device_t device) {
   int32_t ordinal = p ? device.id - p->device.id : 0;
   if (!p || __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != TN_ORDINAL_WORKS || ordinal >= p->count) return NULL;
   tn_ordinal_t *o = &p->ordinals[ordinal];
+  if (__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) == TN_ORDINAL_FORKED) (void)tn_ordinal_get(device, &o);
   return __atomic_load_n(&o->state, __ATOMIC_ACQUIRE) == TN_ORDINAL_WORKS ? o : NULL;
 }

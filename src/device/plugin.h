@@ -36,7 +36,7 @@ typedef struct tn_ordinal_t {
   tn_mutex_t lock;               /* of the list of streams, and of failures */
 } tn_ordinal_t;
 
-enum { TN_ORDINAL_NEW = 0, TN_ORDINAL_WORKS = 1, TN_ORDINAL_FAILED = 2 };
+enum { TN_ORDINAL_NEW = 0, TN_ORDINAL_WORKS = 1, TN_ORDINAL_FAILED = 2, TN_ORDINAL_FORKED = 3 };
 
 typedef struct tn_plugin_t {
   const tenon_device_table_t *table;

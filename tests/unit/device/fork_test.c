@@ -1,0 +1,65 @@
+/* Children of fork: a device whose plug-in goes on there works, and one that cannot says why, in its plug-in's words. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "sanitizer.h"
+#include "tensors.h"
+
+#include "operators.h"
+#include "there.h"
+
+/* Runs in a child; true if no check fails there. */
+static bool in_child(void (*function)(void)) {
+  int status = -1;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    check_failures = 0;
+    function();
+    _exit(check_failures != 0);
+  }
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static tenon_tensor_t *x;
+
+static void adds(void) {
+  tenon_tensor_t *out = NULL;
+  CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0), TENON_OK);
+  check_there(out, "f32[2] 2 4");
+  tenon_tensor_release(out);
+}
+
+static void is_lost(void) {
+  tenon_tensor_t *out = NULL;
+  CHECK(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0) != TENON_OK);
+  CHECK_TEXT(tenon_error(), "device opencl: opencl:0: OpenCL was opened before this process was forked");
+  tenon_tensor_release(x); /* can still be done */
+}
+
+TEST("sim works in a child, with tensors of the parent") {
+#ifdef IS_INSTRUMENTED
+  SKIP("sanitizers do not follow a process with threads into a child");
+#endif
+  x = tensor_there(sim_open(0, "check=fail"), "f32[2] 1 2");
+  adds();
+  CHECK(in_child(adds));
+  adds();
+  tenon_tensor_release(x);
+}
+
+TEST("opencl is lost in a child, and its plug-in's reason is given") {
+  int32_t count;
+#ifdef IS_INSTRUMENTED
+  SKIP("sanitizers do not follow a process with threads into a child");
+#endif
+  if (tenon_device_count("opencl", &count) != TENON_OK) SKIP("there is no driver of OpenCL");
+  x = tensor_there(device_of("opencl", 0), "f32[2] 1 2");
+  CHECK(in_child(is_lost));
+  adds();
+  tenon_tensor_release(x);
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }
