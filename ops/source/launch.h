@@ -51,7 +51,7 @@ static inline tenon_status_t pointwise_run(tenon_call_t *call, tenon_code_t *cod
   return tenon_each(call, code, kernel, walk.count, arguments, inputs + (numbers ? 4 : 2));
 }
 
-/* Groups whose items fold `length` numbers: no more items than there is work for. */
+/* Groups with `length` numbers to fold, or blocks to make: no more items than there is work for. */
 static inline tenon_status_t rows_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t rows,
                                       int64_t length, const tenon_kernel_argument_t *arguments, uint32_t count) {
   uint32_t items = 1;

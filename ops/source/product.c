@@ -8,10 +8,10 @@
 #endif
 
 #define TILE_M 32
-#define TILE_N 64
+#define TILE_N 128
 #define TILE_K 32
 #define BLOCK_M 4
-#define BLOCK_N 8
+#define BLOCK_N 32
 #define BLOCKS (TILE_M / BLOCK_M * (TILE_N / BLOCK_N))
 
 #define CLEAR()                                                                                                        \
@@ -279,7 +279,8 @@ static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpos
                                                TENON_VALUE(p),
                                                tenon_shared_whole(TILE_M * TILE_K * sizeof(float)),
                                                tenon_shared_whole(TILE_N * TILE_K * sizeof(float))};
-  return tenon_groups(call, CODE, K_matmul, batch.count * ((p.m + TILE_M - 1) / TILE_M) * p.across, arguments, 8);
+  int64_t tiles = batch.count * ((p.m + TILE_M - 1) / TILE_M) * p.across;
+  return rows_run(call, CODE, K_matmul, tiles, BLOCKS, arguments, 8);
 }
 
 static tenon_status_t matmul_run(tenon_call_t *call) {
@@ -346,7 +347,7 @@ static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64
   if (p.filters < FEW || flags & TRANSPOSED)
     return tenon_each(call, CODE, K_conv_direct, tenon_count(out), arguments, 6);
   int64_t tiles = p.images * groups * ((p.filters + TILE_M - 1) / TILE_M) * p.across;
-  return tenon_groups(call, CODE, K_conv, tiles, arguments, 11);
+  return rows_run(call, CODE, K_conv, tiles, BLOCKS, arguments, 11);
 }
 
 static tenon_status_t conv_run(tenon_call_t *call) {
