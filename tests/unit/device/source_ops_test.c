@@ -358,6 +358,37 @@ static void run_case(const case_t *k, tenon_device_t device) {
 
 /* ---- processes ---------------------------------------------------------------------------------------------------- */
 
+/* What a source kernel declines falls back: here an exponent of another dtype. */
+static void run_declined(tenon_device_t device) {
+  static const case_t k = {"core::pow", NULL, {"f32[3] 2 3 -2", "i64[3] 2 -1 3"}, 1e-5};
+  char *report = NULL;
+  run_case(&k, device);
+  CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
+  CHECK_TEXT(report, "core::pow");
+  tenon_text_release(report);
+}
+
+static long copied_out(void) {
+  char *text = NULL;
+  CHECK_STATUS(tenon_devices(&text), TENON_OK);
+  const char *at = text;
+  long sum = 0;
+  while (at && (at = strstr(at, "copied out"))) sum += atol(at += strlen("copied out"));
+  tenon_text_release(text);
+  return sum;
+}
+
+/* A dense copy of a tensor with strides is made where it is. */
+static void run_dense(tenon_device_t device) {
+  tenon_tensor_t *x = tensor_of("f32[3, 4, 5] ~1"), *turned = place(x, device, TURNED), *dense = NULL, *host = NULL;
+  long before = copied_out();
+  CHECK_STATUS(tenon_tensor_copy_to(turned, device, &dense), TENON_OK);
+  CHECK(copied_out() == before);
+  CHECK_STATUS(tenon_tensor_copy_to(dense, (tenon_device_t){1, 0}, &host), TENON_OK);
+  CHECK(copied_out() == before + 1 && tensor_equal(host, x, 0));
+  tenon_tensor_release(x), tenon_tensor_release(turned), tenon_tensor_release(dense), tenon_tensor_release(host);
+}
+
 enum { ABSENT = 77 };
 
 /* All cases on a device, in a process of its own: 0 if all are right. */
@@ -373,6 +404,8 @@ static int run_all(const char *backend) {
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   check_report(report && !*report, __FILE__, __LINE__, "nothing falls back", report);
   tenon_text_release(report);
+  run_declined(device);
+  run_dense(device);
   return check_failures != 0;
 }
 
