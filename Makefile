@@ -39,7 +39,7 @@ stress: build ## kernels and libraries come and go while others call: 10 s, and 
 	@scripts/stress.sh $(BUILD)
 
 sim-seeds: build ## streams of the simulated device with 1,000 seeds of random delays
-	@cmake --build $(BUILD) --target test_device_order --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order
+	@cmake --build $(BUILD) --target test_device_order test_device_placement --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order && SIM_SEEDS=1000 $(BUILD)/tests/test_device_placement && SIM_SEEDS=1000 TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/device_models_test.py sim-spread
 
 device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all

@@ -15,6 +15,7 @@
 #include "dispatch/place.h"
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
+#include "graph/rates.h"
 #include "graph/run.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
@@ -78,6 +79,7 @@ static void in_child(void) {
   tn_threads_forget_others();
   tn_parallel_in_child();
   tn_plugins_in_child();
+  tn_rates_in_child();
 }
 
 /* ---- start and shutdown ------------------------------------------------------------------------------------------ */
@@ -114,7 +116,7 @@ void tenon_shutdown(void) {
   if (started) {
     tn_registry_clear();
     tn_registrations_clear();
-    tn_layers_clear(), tn_autocast_clear(), tn_generators_clear();
+    tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
     tn_autograd_clear();
     tn_parallel_shutdown();

@@ -27,6 +27,6 @@ void cases_free(cases_t *cases);
 
 /* Runs a case; a tolerance that is negative is not given.  Of a failure or a skip `words` says the reason: it is a skip
  * if import, compilation or run says UNIMPLEMENTED, which an operator that nobody knows is too. */
-outcome_t cases_run(const case_t *item, const tolerance_t *tolerance, text_t *words);
+outcome_t cases_run(const case_t *item, const tenon_compile_t *options, const tolerance_t *tolerance, text_t *words);
 
 #endif

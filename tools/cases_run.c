@@ -9,6 +9,7 @@
 
 typedef struct trial_t { /* a case under way */
   const case_t *item;
+  const tenon_compile_t *options;
   tolerance_t tolerance;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
@@ -30,7 +31,7 @@ static outcome_t judge(trial_t *trial, tenon_status_t status) {
 
 static outcome_t open_model(trial_t *trial) {
   tenon_status_t status = tenon_graph_load(trial->item->model, NULL, &trial->graph);
-  if (status == TENON_OK) status = tenon_executable_create(trial->graph, NULL, &trial->executable);
+  if (status == TENON_OK) status = tenon_executable_create(trial->graph, trial->options, &trial->executable);
   if (status != TENON_OK) return judge(trial, status);
   trial->input_count = tenon_graph_input_count(trial->graph);
   trial->output_count = tenon_graph_output_count(trial->graph);
@@ -167,8 +168,8 @@ static outcome_t run_light(trial_t *trial) {
   return outcome;
 }
 
-outcome_t cases_run(const case_t *item, const tolerance_t *tolerance, text_t *words) {
-  trial_t trial = {.item = item, .tolerance = *tolerance, .words = words};
+outcome_t cases_run(const case_t *item, const tenon_compile_t *options, const tolerance_t *tolerance, text_t *words) {
+  trial_t trial = {.item = item, .options = options, .tolerance = *tolerance, .words = words};
   tolerance_t *used = &trial.tolerance; /* the command line's, else the case's own, else onnx.backend.test's */
   if (used->relative < 0) used->relative = item->relative >= 0 ? item->relative : 1e-3;
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;

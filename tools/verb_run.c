@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "device.h"
 #include "element.h"
 #include "hot.h"
 #include "inputs.h"
@@ -18,9 +19,9 @@
 enum { HOT_ROWS = 20 };
 
 typedef struct run_t { /* what was asked for, and what it became */
-  texts_t libraries, values, dims, dumps;
+  texts_t libraries, values, dims, dumps, pins;
   const char *model, *folder, *profile, *device;
-  tenon_registration_t *fallback;
+  devices_t devices;
   int64_t threads, repeat, seed;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
@@ -149,30 +150,6 @@ static bool dump(const run_t *run, bool after, text_t *why) {
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
 
-/* "npu" or "npu:1".  What the backend has no kernel for falls back to the CPU. */
-static bool open_device(run_t *run, tenon_device_t *out_device, text_t *why) {
-  text_t name = {NULL, 0, 0, false};
-  const char *ordinal = strchr(run->device, ':');
-  text_bytes(&name, run->device, ordinal ? (size_t)(ordinal - run->device) : strlen(run->device));
-  bool is_known = false, fine = true;
-  for (int32_t i = 0; tenon_backend_name(i); i++) is_known |= strcmp(tenon_backend_name(i), text_get(&name)) == 0;
-  int32_t count;
-  if (!is_known && tenon_device_count(text_get(&name), &count) == TENON_NOT_FOUND) {
-    text_add(why, "--device %s: no library has a kernel for it: load its library (--ops LIB); there are:", run->device);
-    for (int32_t i = 0; tenon_backend_name(i); i++) text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
-    fine = false;
-  }
-  if (fine && tenon_device_find(text_get(&name), ordinal ? atoi(ordinal + 1) : 0, out_device) != TENON_OK)
-    text_add(why, "--device %s: %s", run->device, tenon_error()), fine = false;
-  tenon_status_t status = TENON_OK;
-  if (fine && out_device->type != 1 && (status = tenon_backend_check(text_get(&name))) == TENON_OK)
-    status = tenon_fallback_add(text_get(&name), tenon_fallback_cpu, NULL, NULL, 0, &run->fallback);
-  if (status != TENON_OK && status != TENON_EXISTS)
-    text_add(why, "--device %s: %s", run->device, tenon_error()), fine = false;
-  text_free(&name);
-  return fine;
-}
-
 static bool show_fallbacks(const run_t *run, text_t *why) {
   char *report = NULL;
   if (!run->device) return true;
@@ -185,7 +162,7 @@ static bool show_fallbacks(const run_t *run, text_t *why) {
 static bool open_model(run_t *run, text_t *why) {
   if (!library_load_all(&run->libraries, why)) return false;
   tenon_compile_t options = {.size = sizeof options};
-  if (run->device && !open_device(run, &options.device, why)) return false;
+  if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
   if (tenon_graph_load(run->model, NULL, &run->graph) != TENON_OK ||
       tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
     const char *words = tenon_error(), *name = strstr(words, run->model) ? "" : run->model;
@@ -221,14 +198,15 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &run.libraries},
       {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},
-      {"device", 0, OPTION_TEXT, "NAME[:N]", "run on a backend that a library brings; the rest falls back to the CPU",
-       &run.device},
+      {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &run.device},
+      {"pin", 0, OPTION_TEXTS, "NODE=NAME[:N]", PIN_HELP, &run.pins},
       {"threads", 't', OPTION_INT, "N", "threads (TENON_THREADS, else the processors)", &run.threads},
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one that is not counted", &run.repeat},
       {"profile", 'p', OPTION_TEXT, "FILE", "write a Chrome trace of one more run, and show the slowest operators",
        &run.profile},
-      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|devices",
-       "print that; may be repeated.  graph and shapes need no run, and with no input there is none", &run.dumps},
+      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|placement|devices",
+       "print that; may be repeated.  graph, shapes and placement need no run, and with no input there is none",
+       &run.dumps},
       {"seed", 's', OPTION_INT, "N", "seed of random operators (0); every run draws the same numbers", &run.seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, 1, "MODEL", {NULL, 0, 0}, NULL};
@@ -243,7 +221,8 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
   free(run.outputs);
   tenon_executable_release(run.executable);
   tenon_graph_release(run.graph);
-  texts_t *const lists[] = {&run.libraries, &run.values, &run.dims, &run.dumps, &line.operands};
+  devices_close(&run.devices);
+  texts_t *const lists[] = {&run.pins, &run.libraries, &run.values, &run.dims, &run.dumps, &line.operands};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) texts_free(lists[i]);
   text_free(&why);
   return code;

@@ -6,6 +6,7 @@
 #include <tenon/tenon.h>
 
 #include "cases.h"
+#include "device.h"
 #include "library.h"
 #include "options.h"
 #include "process.h"
@@ -21,6 +22,9 @@ typedef struct reason_t { /* for skipping, and how often */
 typedef struct verify_t {
   texts_t libraries, shape_only;
   tolerance_t tolerance;
+  const char *device;
+  devices_t devices;
+  tenon_compile_t options;
   cases_t cases;
   bool verbose, isolate;
   int32_t done, counts[3]; /* by outcome */
@@ -32,9 +36,10 @@ typedef struct verify_t {
 /* ---- one case --------------------------------------------------------------------------------------------------- */
 
 static bool start(void *context, text_t *why) {
-  const verify_t *verify = context;
+  verify_t *verify = context;
   if (verify->jobs > 1) tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs); /* each its share */
-  return library_load_all(&verify->libraries, why);
+  return library_load_all(&verify->libraries, why) &&
+         devices_open(&verify->devices, verify->device, NULL, &verify->options, why);
 }
 
 static int32_t run_case(void *context, int32_t index, text_t *words) {
@@ -43,7 +48,7 @@ static int32_t run_case(void *context, int32_t index, text_t *words) {
   tolerance_t tolerance = verify->tolerance;
   for (int32_t i = 0; i < verify->shape_only.count; i++)
     if (text_matches(item->name, verify->shape_only.items[i])) tolerance.shape_only = true;
-  return (int32_t)cases_run(item, &tolerance, words);
+  return (int32_t)cases_run(item, &verify->options, &tolerance, words);
 }
 
 /* A reason without the names that differ from case to case: "node 'relu_3' ..." becomes "node ...". */
@@ -147,10 +152,11 @@ static int perform(verify_t *verify, const texts_t *paths, double timeout) {
 }
 
 static int run(const verb_t *verb, int argc, char **argv) {
-  verify_t verify = {.tolerance = {-1, -1, false}};
+  verify_t verify = {.tolerance = {-1, -1, false}, .options = {.size = sizeof verify.options}};
   double timeout = 0;
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &verify.libraries},
+      {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &verify.device},
       {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (the case's own, else 1e-3)", &verify.tolerance.relative},
       {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (the case's own, else 1e-7)", &verify.tolerance.absolute},
       {"shape-only", 0, OPTION_TEXTS, "PATTERN",
@@ -170,6 +176,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   for (int32_t i = 0; i < verify.reason_count; i++) free(verify.reasons[i].words);
   free(verify.reasons);
   cases_free(&verify.cases);
+  devices_close(&verify.devices);
   texts_free(&verify.libraries);
   texts_free(&verify.shape_only);
   texts_free(&line.operands);

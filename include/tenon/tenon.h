@@ -672,12 +672,24 @@ TENON_API tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_gr
 typedef struct tenon_executable_t tenon_executable_t;
 typedef struct tenon_profile_t tenon_profile_t;
 
+typedef struct tenon_pin_t { /* nodes that run on a device, whatever it costs */
+  const char *node;          /* the name of a node or of an operator; '*' stands for any characters */
+  tenon_device_t device;
+} tenon_pin_t;
+
 typedef struct tenon_compile_t { /* options */
   uint32_t size;
   uint32_t flags; /* TENON_COMPILE_... */
   tenon_device_t
       device; /* type 0 or 1: the CPU; else constants are copied there, each node is a call through dispatch, and
                             inputs and outputs are copied as needed */
+  /* More devices, after `device` if that is set, the preferred first: the graph is spread over them by estimates from
+   * measured rates, and values are copied where they cross, once.  A node that none of them has a kernel for goes to the
+   * first, and falls back to the CPU; the CPU itself takes part if it is among them.  Of several pins for a node the last
+   * counts. */
+  const tenon_device_t *devices;
+  uint32_t device_count, pin_count;
+  const tenon_pin_t *pins;
 } tenon_compile_t;
 enum { TENON_COMPILE_PLAIN = 1 /* no rewriting of the graph: every node as it was imported */ };
 
@@ -691,7 +703,8 @@ TENON_API const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *
  * shape must fit.  After a failure the executable works as before, and outputs that were made are gone. */
 TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                               tenon_tensor_t **outputs, tenon_profile_t *profile);
-/* "graph" (after rewriting), "shapes" (of every value, symbolic), "plan" (memory of the last run). The caller frees it. */
+/* "graph" (after rewriting), "shapes" (of every value, symbolic), "placement" (which node runs where, and why), "plan"
+ * (memory of the last run). The caller frees it. */
 TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what, char **out_text);
 
 /* Time by node and by the spans that kernels open.  A profile belongs to one run at a time. */

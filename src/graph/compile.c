@@ -32,6 +32,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
+  tn_placement_clear(&executable->place);
   tenon_graph_release(executable->graph);
   tenon_graph_release(executable->source);
   tn_release_memory(executable);
@@ -140,7 +141,7 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
       status = tn_state_create(node->op, node->attrs, &step->state);
       step->has_state = status == TENON_OK;
     }
-    if (status == TENON_OK && e->device.type == 1) status = prepare(e, step);
+    if (status == TENON_OK && e->is_planned) status = prepare(e, step);
     if (status != TENON_OK) status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }
   for (size_t i = 0; i < e->graph->output_count; i++) e->last_use[e->graph->outputs[i]] = INT32_MAX;
@@ -148,10 +149,10 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
   return status;
 }
 
-static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph, uint32_t flags) {
+static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph, const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
   TN_TRY(tn_pass_infer(e->graph));
-  if (!(flags & TENON_COMPILE_PLAIN)) {
+  if (!(options->flags & TENON_COMPILE_PLAIN)) {
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_fold(e->graph));
     TN_TRY(tn_pass_sweep(e->graph));
@@ -161,8 +162,19 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }
+  if (!e->is_planned) {
+    TN_TRY(tn_place_graph(e->graph, e->source, options, &e->place));
+    e->is_planned = tn_placement_is_of_host(&e->place, e->graph);
+  }
   TN_TRY(make_steps(e));
-  return e->device.type == 1 ? TENON_OK : tn_eager_prepare(e);
+  return e->is_planned ? TENON_OK : tn_eager_prepare(e);
+}
+
+static bool is_of_cpu(const tenon_compile_t *options) {
+  bool is_cpu = options->device.type <= 1;
+  for (uint32_t i = 0; i < options->device_count; i++) is_cpu &= options->devices[i].type == 1;
+  for (uint32_t i = 0; i < options->pin_count; i++) is_cpu &= options->pins[i].device.type == 1;
+  return is_cpu;
 }
 
 tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,
@@ -173,8 +185,8 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   tenon_graph_retain(e->source = graph);
   tenon_compile_t wanted = {.size = sizeof wanted};
   if (options) memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
-  e->device = wanted.device.type ? wanted.device : (tenon_device_t){1, 0};
-  tenon_status_t status = compile(e, graph, wanted.flags);
+  e->is_planned = is_of_cpu(&wanted);
+  tenon_status_t status = compile(e, graph, &wanted);
   if (status != TENON_OK) tenon_executable_release(e);
   else *out_executable = e;
   return status;

@@ -25,23 +25,30 @@ static tenon_status_t move(tenon_tensor_t *tensor, tenon_device_t device, tenon_
   return TENON_OK;
 }
 
+static tenon_tensor_t **at_home(tenon_tensor_t **table, const tenon_executable_t *e, int32_t edge, int32_t home) {
+  return &table[(size_t)edge * (size_t)e->place.home_count + (size_t)home];
+}
+
 tenon_status_t tn_eager_prepare(tenon_executable_t *e) {
-  size_t count = e->graph->edge_count;
+  size_t count = e->graph->edge_count * (size_t)e->place.home_count;
   if (!(e->placed = tn_allocate_zero(count + 1, sizeof *e->placed))) return tn_no_memory("an executable", count);
   for (size_t n = 0; n < e->graph->node_count; n++) {
     const tn_node_t *node = &e->graph->nodes[n];
-    for (uint32_t i = 0; i < node->op->input_count; i++)
+    int32_t home = e->place.nodes[n].home;
+    for (uint32_t i = 0; i < node->op->input_count && home != e->place.host; i++)
       for (int32_t k = 0; k < node->operands[i].count && !node->op->schema.inputs[i].is_host; k++) {
         int32_t edge = node->operands[i].edges[k];
-        if (e->graph->edges[edge].constant && !e->placed[edge])
-          TN_TRY(move(e->graph->edges[edge].constant, e->device, &e->placed[edge]));
+        tenon_tensor_t **there = at_home(e->placed, e, edge, home);
+        if (e->graph->edges[edge].constant && !*there)
+          TN_TRY(move(e->graph->edges[edge].constant, e->place.homes[home], there));
       }
   }
   return TENON_OK;
 }
 
 void tn_eager_release(tenon_executable_t *e) {
-  for (size_t i = 0; e->placed && i < e->graph->edge_count; i++) tenon_tensor_release(e->placed[i]);
+  size_t count = e->graph->edge_count * (size_t)e->place.home_count;
+  for (size_t i = 0; e->placed && i < count; i++) tenon_tensor_release(e->placed[i]);
   tn_release_memory(e->placed);
 }
 
@@ -49,40 +56,50 @@ void tn_eager_release(tenon_executable_t *e) {
 
 typedef struct eager_t {
   tenon_executable_t *executable;
-  tenon_tensor_t **values; /* of edges; owned */
-  bool *is_host;           /* of edges: made as an @host result, or of such alone */
+  tenon_tensor_t *const *inputs; /* of the run: copied where they are first wanted */
+  tenon_tensor_t **values;       /* edge * homes + home: owned; a value may be on several homes */
 } eager_t;
 
-/* Arithmetic on shapes stays on the host: nodes whose operands are values of the host, and constants beside them. */
-static bool runs_on_host(const eager_t *run, const tn_node_t *node) {
-  bool has_host = false;
-  for (uint32_t i = 0; i < node->op->input_count; i++)
-    for (int32_t k = 0; k < node->operands[i].count && !node->op->schema.inputs[i].is_host; k++) {
-      int32_t edge = node->operands[i].edges[k];
-      if (run->is_host[edge]) has_host = true;
-      else if (run->values[edge]) return false;
-    }
-  return has_host;
+/* The value as it is somewhere, on the host if it is there; NULL: it is not there. */
+static tenon_tensor_t *somewhere(const eager_t *run, int32_t edge) {
+  const tenon_executable_t *e = run->executable;
+  const tn_edge_t *of = &e->graph->edges[edge];
+  tenon_tensor_t *found = *at_home(run->values, e, edge, e->place.host);
+  if (!found) found = of->constant ? of->constant : of->input >= 0 ? run->inputs[of->input] : NULL;
+  for (int32_t h = 0; h < e->place.home_count && !found; h++) found = *at_home(run->values, e, edge, h);
+  return found;
+}
+
+/* The value on that home, copied there if it is not: once in a run. */
+static tenon_status_t bring(eager_t *run, int32_t edge, int32_t home, tenon_tensor_t **out_tensor) {
+  const tenon_executable_t *e = run->executable;
+  tenon_tensor_t **there = at_home(run->values, e, edge, home), *from;
+  if (!*there && home != e->place.host && *at_home(e->placed, e, edge, home))
+    return *out_tensor = *at_home(e->placed, e, edge, home), TENON_OK;
+  if (!*there) {
+    if (!(from = somewhere(run, edge)))
+      return tn_fail(TENON_INTERNAL, "value '%s' is not there", e->graph->edges[edge].name);
+    TN_TRY(move(from, e->place.homes[home], there));
+  }
+  return *out_tensor = *there, TENON_OK;
 }
 
 /* One tensor as an argument wants it; owned by the caller. */
-static tenon_status_t argument(eager_t *run, const tn_argument_t *wanted, bool on_host, int32_t edge,
+static tenon_status_t argument(eager_t *run, const tn_argument_t *wanted, int32_t home, int32_t edge,
                                tenon_tensor_t **out_tensor) {
-  const tenon_executable_t *e = run->executable;
-  tenon_tensor_t *t = run->values[edge];
-  on_host |= wanted->is_host;
-  if (!t) t = on_host || !e->placed[edge] ? e->graph->edges[edge].constant : e->placed[edge];
-  if (!t) return tn_fail(TENON_INTERNAL, "value '%s' is not there", e->graph->edges[edge].name);
+  tenon_tensor_t *t;
+  TN_TRY(bring(run, edge, wanted->is_host ? run->executable->place.host : home, &t));
   if (wanted->is_written) return tenon_tensor_copy_to(t, t->device, out_tensor); /* others may look at it */
-  return move(t, on_host ? cpu : e->device, out_tensor);
+  tenon_tensor_retain(*out_tensor = t);
+  return TENON_OK;
 }
 
-static tenon_status_t gather(eager_t *run, const tn_node_t *node, bool on_host, tenon_tensor_t **inputs) {
+static tenon_status_t gather(eager_t *run, const tn_node_t *node, int32_t home, tenon_tensor_t **inputs) {
   const tn_schema_t *schema = &node->op->schema;
   for (uint32_t i = 0; i < schema->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
     if (schema->inputs[i].kind != TENON_KIND_TENSORS) {
-      if (operand->count) TN_TRY(argument(run, &schema->inputs[i], on_host, operand->edges[0], &inputs[i]));
+      if (operand->count) TN_TRY(argument(run, &schema->inputs[i], home, operand->edges[0], &inputs[i]));
       continue;
     }
     tenon_tensor_t **items = tn_scratch((size_t)operand->count * sizeof *items + 64);
@@ -90,7 +107,7 @@ static tenon_status_t gather(eager_t *run, const tn_node_t *node, bool on_host, 
     tenon_status_t status = TENON_OK;
     int32_t made = 0;
     for (; made < operand->count && status == TENON_OK; made++)
-      status = argument(run, &schema->inputs[i], on_host, operand->edges[made], &items[made]);
+      status = argument(run, &schema->inputs[i], home, operand->edges[made], &items[made]);
     if (status != TENON_OK) made--;
     else status = tenon_tensor_list(items, operand->count, &inputs[i]);
     for (int32_t k = 0; k < made; k++) tenon_tensor_release(items[k]);
@@ -99,8 +116,14 @@ static tenon_status_t gather(eager_t *run, const tn_node_t *node, bool on_host, 
   return TENON_OK;
 }
 
+/* A value is where its node left it, if that is a home. */
+static void keep(eager_t *run, int32_t edge, int32_t home, tenon_tensor_t *tensor) {
+  int32_t own = tn_home_of(&run->executable->place, tensor->device);
+  tenon_tensor_retain(*at_home(run->values, run->executable, edge, own < 0 ? home : own) = tensor);
+}
+
 /* Results, items of lists one by one, then written inputs that no result is. */
-static void scatter(eager_t *run, const tn_node_t *node, bool on_host, tenon_tensor_t *const *inputs,
+static void scatter(eager_t *run, const tn_node_t *node, int32_t home, tenon_tensor_t *const *inputs,
                     tenon_tensor_t **outputs) {
   const tenon_op_t *op = node->op;
   int32_t at = 0;
@@ -109,13 +132,13 @@ static void scatter(eager_t *run, const tn_node_t *node, bool on_host, tenon_ten
     int64_t count = !is_list ? 1 : outputs[o] ? outputs[o]->shape[0] : 0;
     for (int64_t k = 0; k < count && at < node->output_count; k++) {
       tenon_tensor_t *t = is_list ? tenon_item(outputs[o], k) : outputs[o];
-      if (t) tenon_tensor_retain(run->values[node->outputs[at]] = t);
-      run->is_host[node->outputs[at++]] = on_host || op->schema.outputs[o].is_host;
+      if (t) keep(run, node->outputs[at], home, t);
+      at++;
     }
     tenon_tensor_release(outputs[o]);
   }
   for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++, at++)
-    if (inputs[i]) tenon_tensor_retain(run->values[node->outputs[at]] = inputs[i]);
+    if (inputs[i]) keep(run, node->outputs[at], home, inputs[i]);
 }
 
 static tenon_status_t run_node(eager_t *run, int32_t index) {
@@ -126,10 +149,10 @@ static tenon_status_t run_node(eager_t *run, int32_t index) {
   tenon_tensor_t **inputs = tn_scratch(room), **outputs = inputs + op->input_count + 1;
   if (!inputs) return tn_no_memory("a run", room);
   memset(inputs, 0, room);
-  bool on_host = runs_on_host(run, step->node);
-  tenon_status_t status = gather(run, step->node, on_host, inputs);
+  int32_t home = run->executable->place.nodes[index].home;
+  tenon_status_t status = gather(run, step->node, home, inputs);
   if (status == TENON_OK) status = tn_call_with(op, step->node->attrs, step->state, inputs, outputs, step->wanted);
-  if (status == TENON_OK) scatter(run, step->node, on_host, inputs, outputs);
+  if (status == TENON_OK) scatter(run, step->node, home, inputs, outputs);
   for (uint32_t i = 0; i < op->input_count; i++) tenon_tensor_release(inputs[i]);
   tn_scratch_reset(mark);
   return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", step->node->name, op->name);
@@ -144,15 +167,17 @@ static void drop_dead(eager_t *run, int32_t index) {
     for (int32_t k = 0; k < node->operands[i].count; k++) {
       int32_t edge = node->operands[i].edges[k];
       if (e->last_use[edge] != index) continue;
-      tenon_tensor_release(run->values[edge]);
-      run->values[edge] = NULL;
+      for (int32_t h = 0; h < e->place.home_count; h++) {
+        tenon_tensor_release(*at_home(run->values, e, edge, h));
+        *at_home(run->values, e, edge, h) = NULL;
+      }
     }
 }
 
 static tenon_status_t give(eager_t *run, size_t i, tenon_tensor_t **outputs) {
   const tenon_executable_t *e = run->executable;
   tenon_edge_t edge = e->graph->outputs[i];
-  tenon_tensor_t *value = run->values[edge] ? run->values[edge] : e->graph->edges[edge].constant, *host = NULL;
+  tenon_tensor_t *value = somewhere(run, edge), *host = NULL;
   if (!value)
     return tn_fail(TENON_INVALID, "output '%s' is a result that its node does not have", e->graph->output_names[i]);
   if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
@@ -162,11 +187,9 @@ static tenon_status_t give(eager_t *run, size_t i, tenon_tensor_t **outputs) {
   return status == TENON_OK ? status : tn_prefix(status, "output '%s': ", e->graph->output_names[i]);
 }
 
-static tenon_status_t run_all(eager_t *run, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                              tenon_profile_t *profile) {
+static tenon_status_t run_all(eager_t *run, tenon_tensor_t **outputs, tenon_profile_t *profile) {
   const tenon_executable_t *e = run->executable;
   const tenon_graph_t *g = e->graph;
-  for (size_t i = 0; i < g->input_count; i++) TN_TRY(move(inputs[i], e->device, &run->values[g->inputs[i]]));
   for (size_t n = 0; n < g->node_count; n++) {
     int32_t depth = profile ? tn_profile_depth(profile) : 0;
     if (profile) tn_profile_open(profile, g->nodes[n].name, g->nodes[n].op->name);
@@ -181,18 +204,17 @@ static tenon_status_t run_all(eager_t *run, tenon_tensor_t *const *inputs, tenon
 
 tenon_status_t tn_eager_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                             tenon_profile_t *profile) {
-  size_t edges = executable->graph->edge_count, count = executable->graph->output_count;
-  eager_t run = {executable, tn_allocate_zero(edges + 1, sizeof *run.values),
-                 tn_allocate_zero(edges + 1, sizeof *run.is_host)};
+  size_t values = executable->graph->edge_count * (size_t)executable->place.home_count;
+  size_t count = executable->graph->output_count;
+  eager_t run = {executable, inputs, tn_allocate_zero(values + 1, sizeof *run.values)};
   bool *was_given = tn_allocate_zero(count + 1, sizeof *was_given);
-  tenon_status_t status = run.values && run.is_host && was_given ? TENON_OK : tn_no_memory("a run", edges);
+  tenon_status_t status = run.values && was_given ? TENON_OK : tn_no_memory("a run", values);
   for (size_t i = 0; i < count && status == TENON_OK; i++) was_given[i] = outputs[i] != NULL;
-  if (status == TENON_OK) status = run_all(&run, inputs, outputs, profile);
-  for (size_t i = 0; run.values && i < edges; i++) tenon_tensor_release(run.values[i]);
+  if (status == TENON_OK) status = run_all(&run, outputs, profile);
+  for (size_t i = 0; run.values && i < values; i++) tenon_tensor_release(run.values[i]);
   for (size_t i = 0; was_given && i < count && status != TENON_OK; i++)
     if (!was_given[i]) tenon_tensor_release(outputs[i]), outputs[i] = NULL;
   tn_release_memory(run.values);
-  tn_release_memory(run.is_host);
   tn_release_memory(was_given);
   return status;
 }

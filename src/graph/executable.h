@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "dispatch/frame.h"
 #include "graph/graph.h"
+#include "graph/placement.h"
 
 typedef struct tn_step_t { /* a node, with what was made for it once */
   const tn_node_t *node;
@@ -27,8 +28,9 @@ struct tenon_executable_t {
   const tn_library_t **libraries; /* in use, each once: of kernels that others added to the nodes' operators */
   size_t library_count, library_capacity;
   struct tn_run_t *idle;   /* states that no run uses now */
-  tenon_device_t device;   /* type 1: the CPU, and runs are planned; else each node is a call: eager.c */
-  tenon_tensor_t **placed; /* constants on that device, by edge */
+  bool is_planned;         /* all on the CPU; else each node is a call: eager.c */
+  tn_placement_t place;    /* of nodes, where runs are not planned */
+  tenon_tensor_t **placed; /* constants on homes beside the host: edge * homes + home */
 };
 
 /* where an edge's memory is */

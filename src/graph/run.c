@@ -269,7 +269,7 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs, teno
 
 tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t **outputs, tenon_profile_t *profile) {
-  if (executable->device.type != 1) {
+  if (!executable->is_planned) {
     TN_TRY(check_inputs(executable, inputs));
     return tn_eager_run(executable, inputs, outputs, profile);
   }
@@ -371,8 +371,11 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, ch
       tn_edge_print(e->graph, edge, &text);
       tn_text_add(&text, "\n");
     }
+  } else if (strcmp(what, "placement") == 0) {
+    if (!e->place.home_count) tn_text_add(&text, "placement: all on the CPU\n");
+    else tn_placement_print(&e->place, e->graph, &text);
   } else {
-    return tn_fail(TENON_INVALID, "dump '%s': expected graph, shapes or plan", what);
+    return tn_fail(TENON_INVALID, "dump '%s': expected graph, shapes, placement or plan", what);
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;

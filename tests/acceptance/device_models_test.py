@@ -1,7 +1,9 @@
 """Whole models on devices that compile source kernels, against the CPU: nothing falls back, nothing is copied to the host but
 the outputs, and few kernels are compiled; with two operators withheld those two fall back, with the copies that they need.
+Spread over both ordinals of sim, with random delays, a model gives the bits of one ordinal without.
 
-Usage: device_models_test.py [BACKEND...] (opencl).  TENON_ZOO: the folder of the models (build/zoo, see models_test.py).
+Usage: device_models_test.py [BACKEND | sim-spread]... (opencl sim-spread).  TENON_ZOO: the folder of the models (build/zoo, see models_test.py);
+SIM_SEEDS: of delays (2; `make sim-seeds` 1,000), SIM_FROM: the first.
 """
 import os
 import re
@@ -98,6 +100,28 @@ def check_withheld(backend):
         return difference(outputs(there), expected)
 
 
+def check_spread():
+    """The later half of the layers on the other ordinal; a race would end the run."""
+    with tempfile.TemporaryDirectory() as alone, tempfile.TemporaryDirectory() as here:
+        run("minilm_16", alone, "--device", "sim")
+        run("minilm_16", here)
+        expected = outputs(alone)
+        why = difference(expected, outputs(here))
+        first, seeds = int(os.environ.get("SIM_FROM", "1")), int(os.environ.get("SIM_SEEDS", "2"))
+        for seed in range(first, first + seeds):
+            with tempfile.TemporaryDirectory() as there:
+                pins = [word for i in (3, 4, 5) for word in ("--pin", f"/model/encoder/layer.{i}/*=sim:1")]
+                text = run("minilm_16", there, "--device", "sim", *pins, "--dump", "placement",
+                           TENON_SIM=f"delay=100,seed={seed},check=abort,peers={seed % 2}")
+                share = re.search(r"sim:0: (\d+) nodes, sim:1: (\d+) nodes, cpu: 0 nodes", text)
+                found = outputs(there)
+            if not share or min(int(share[1]), int(share[2])) < 50:
+                return f"seed {seed}: {text.splitlines()[1]}"
+            if any(not np.array_equal(found[name], reference) for name, reference in expected.items()):
+                return f"seed {seed}: other bits than on one ordinal"
+        return why
+
+
 def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -106,7 +130,11 @@ def main():
         if why:
             print(f"FAILED: {name}: {why}")
 
-    for backend in sys.argv[1:] or ["opencl"]:
+    for backend in sys.argv[1:] or ["opencl", "sim-spread"]:
+        if backend == "sim-spread":
+            if os.path.exists(os.path.join(ZOO, "minilm_16.onnx")):
+                count("minilm_16 over two ordinals of sim", check_spread())
+            continue
         listed = subprocess.run([TENON, "devices"], capture_output=True, text=True).stdout
         if f"{backend}:0" not in listed:
             counts["skipped"] += len(MODELS) + 1
