@@ -22,6 +22,7 @@ typedef struct run_t { /* what was asked for, and what it became */
   texts_t libraries, values, dims, dumps, pins;
   const char *model, *folder, *profile, *device;
   devices_t devices;
+  bool record;
   int64_t threads, repeat, seed;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
@@ -138,7 +139,8 @@ static bool dump(const run_t *run, bool after, text_t *why) {
     char *text = NULL;
     const char *what = run->dumps.items[i];
     bool of_devices = strcmp(what, "devices") == 0; /* what a run copied and compiled; and memory is planned by one */
-    if ((of_devices || strcmp(what, "plan") == 0) != after) continue;
+    bool of_recordings = run->record && strcmp(what, "placement") == 0;
+    if ((of_devices || of_recordings || strcmp(what, "plan") == 0) != after) continue;
     if ((of_devices ? tenon_devices(&text) : tenon_executable_dump(run->executable, what, &text)) != TENON_OK)
       return text_add(why, "%s", tenon_error()), false;
     size_t size = strlen(text);
@@ -162,6 +164,7 @@ static bool show_fallbacks(const run_t *run, text_t *why) {
 static bool open_model(run_t *run, text_t *why) {
   if (!library_load_all(&run->libraries, why)) return false;
   tenon_compile_t options = {.size = sizeof options};
+  options.flags = run->record ? TENON_COMPILE_RECORD : 0;
   if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
   if (tenon_graph_load(run->model, NULL, &run->graph) != TENON_OK ||
       tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
@@ -176,8 +179,8 @@ static bool open_model(run_t *run, text_t *why) {
 }
 
 static bool perform(run_t *run, text_t *why) {
-  bool needs_run = run->dumps.count == 0 || run->values.count > 0 || run->profile || texts_has(&run->dumps, "plan") ||
-                   texts_has(&run->dumps, "devices");
+  bool needs_run = run->dumps.count == 0 || run->record || run->values.count > 0 || run->profile ||
+                   texts_has(&run->dumps, "plan") || texts_has(&run->dumps, "devices");
   if (run->threads > 0) tenon_threads_set((int32_t)(run->threads < 4096 ? run->threads : 4096));
   if (!open_model(run, why) || !dump(run, false, why)) return false;
   if (!needs_run) return true;
@@ -200,6 +203,7 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
       {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},
       {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &run.device},
       {"pin", 0, OPTION_TEXTS, "NODE=NAME[:N]", PIN_HELP, &run.pins},
+      {"record", 0, OPTION_FLAG, NULL, "record the run of each shape on devices that can, and replay it", &run.record},
       {"threads", 't', OPTION_INT, "N", "threads (TENON_THREADS, else the processors)", &run.threads},
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one that is not counted", &run.repeat},
       {"profile", 'p', OPTION_TEXT, "FILE", "write a Chrome trace of one more run, and show the slowest operators",

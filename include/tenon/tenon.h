@@ -691,7 +691,13 @@ typedef struct tenon_compile_t { /* options */
   uint32_t device_count, pin_count;
   const tenon_pin_t *pins;
 } tenon_compile_t;
-enum { TENON_COMPILE_PLAIN = 1 /* no rewriting of the graph: every node as it was imported */ };
+enum {
+  TENON_COMPILE_PLAIN = 1, /* no rewriting of the graph: every node as it was imported */
+  /* On a device that records work: a run of shapes that are new is recorded, and later ones of these shapes enqueue that
+   * as one.  Recordings keep memory of their own, 8 at most.  What cannot be recorded (a node that falls back, or that
+   * reads a value on the host) runs as ever; the dump "placement" says why. */
+  TENON_COMPILE_RECORD = 2
+};
 
 /* Verifies, infers, folds, chooses kernels.  An executable is reentrant: several threads may run it at once. */
 TENON_API tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,

@@ -169,7 +169,7 @@ static void flush(tn_ordinal_t *o) {
   tn_pool_t *pool = o->pool;
   for (tn_segment_t *s = pool->segments, *next; s; s = next) {
     next = s->next;
-    if (!is_whole(s->first)) continue;
+    if (!is_whole(s->first) || __atomic_load_n(&s->first->stream->kept, __ATOMIC_RELAXED)) continue;
     take_from(bins_for(pool, s->first->stream), s->first); /* there is one: the piece is in it */
     give_record(pool, s->first);
     end_segment(o, s);
@@ -218,7 +218,8 @@ static void drop_uses(tn_memory_t *m) {
 
 static bool is_used(const tn_memory_t *m) {
   for (const tn_use_t *u = m->uses; u; u = u->next)
-    if (!tn_stream_is_done(u->stream, u->used)) return true;
+    if (!tn_stream_is_done(u->stream, u->used) && __atomic_load_n(&u->stream->over, __ATOMIC_ACQUIRE) < u->used)
+      return true;
   return false;
 }
 

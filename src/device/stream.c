@@ -289,15 +289,71 @@ static void is_done(tenon_stream_t *s, const seen_t *seen) {
     set_done((tenon_stream_t *)(uintptr_t)seen->before.at[i].stream, seen->before.at[i].ticket);
 }
 
+/* After a failure: what was not done is left undone for good. */
+static void is_over(tenon_stream_t *s, const seen_t *seen) {
+  if (__atomic_load_n(&s->over, __ATOMIC_RELAXED) < seen->up_to)
+    __atomic_store_n(&s->over, seen->up_to, __ATOMIC_RELEASE);
+}
+
+/* A stream is asked for nothing while it is recorded. */
+static bool may_ask(tenon_stream_t *s) {
+  __atomic_add_fetch(&s->asked, 1, __ATOMIC_SEQ_CST);
+  if (!__atomic_load_n(&s->is_recording, __ATOMIC_SEQ_CST)) return true;
+  __atomic_sub_fetch(&s->asked, 1, __ATOMIC_SEQ_CST);
+  return false;
+}
+
+static void has_asked(tenon_stream_t *s) { __atomic_sub_fetch(&s->asked, 1, __ATOMIC_SEQ_CST); }
+
+tenon_status_t tn_stream_record(tenon_stream_t *s) {
+  const tn_ordinal_t *o = s->ordinal;
+  TN_TRY(tn_stream_finish(s));
+  __atomic_store_n(&s->is_recording, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&s->asked, __ATOMIC_SEQ_CST)) tn_thread_yield();
+  tenon_status_t status = o->table->record_begin(&o->context, s->native);
+  if (status != TENON_OK) __atomic_store_n(&s->is_recording, 0, __ATOMIC_SEQ_CST);
+  return status;
+}
+
+tenon_status_t tn_stream_record_end(tenon_stream_t *s, void **out_recording) {
+  const tn_ordinal_t *o = s->ordinal;
+  *out_recording = NULL;
+  tenon_status_t status = o->table->record_end(&o->context, s->native, out_recording);
+  if (status != TENON_OK) *out_recording = NULL;
+  __atomic_store_n(&s->is_recording, 0, __ATOMIC_SEQ_CST);
+  return status;
+}
+
+static tenon_status_t cannot_record(const char *what) {
+  return tn_fail(TENON_UNIMPLEMENTED, "%s, which is not recorded", what);
+}
+
 tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
   seen_t seen = look(s);
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams || tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX)) return TENON_OK;
+  if (!may_ask(s)) return cannot_record("the host waits for the device");
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
-  if (status != TENON_OK) return tn_stream_fault(s, status, &fault);
+  has_asked(s);
+  if (status != TENON_OK) return is_over(s, &seen), tn_stream_fault(s, status, &fault);
   return is_done(s, &seen), TENON_OK;
+}
+
+void tn_stream_drain(tenon_stream_t *s) {
+  const tn_ordinal_t *o = s->ordinal;
+  tenon_fault_t fault = {.size = sizeof fault};
+  tn_text_t kept = {0};
+  tn_text_add(&kept, "%s", tn_error());
+  if (!s->failed) (void)tn_stream_finish(s);
+  else if (o->has_streams) {
+    seen_t seen = look(s);
+    (void)o->table->stream_synchronize(&o->context, s->native, &fault);
+    is_over(s, &seen);
+  }
+  (void)tn_fail(TENON_OK, "%s", tn_text_get(&kept));
+  tn_text_clear(&kept);
 }
 
 tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) { return tn_stream_finish(stream); }
@@ -308,7 +364,9 @@ tenon_status_t tenon_stream_query(tenon_stream_t *s) {
   seen_t seen = look(s);
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams) return TENON_OK;
-  tenon_status_t status = o->table->stream_query(&o->context, s->native, &fault);
+  bool may = may_ask(s);
+  tenon_status_t status = may ? o->table->stream_query(&o->context, s->native, &fault) : TENON_UNAVAILABLE;
+  if (may) has_asked(s);
   if (status == TENON_UNAVAILABLE) return tn_fail(status, "the stream is not done yet");
   if (status != TENON_OK) return tn_stream_fault(s, status, &fault);
   return is_done(s, &seen), TENON_OK;
@@ -320,14 +378,10 @@ tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
   tenon_stream_t *all = o->streams; /* more are put before it; none is taken out */
   tn_mutex_unlock(&o->lock);
   for (tenon_stream_t *s = all; s; s = s->next) {
-    if (first == TENON_OK) first = s->native || s == o->first ? tn_stream_finish(s) : TENON_OK;
-    else if (!s->failed && (s->native || s == o->first)) {
-      tn_text_t kept = {0};
-      tn_text_add(&kept, "%s", tn_error());
-      (void)tn_stream_finish(s);
-      (void)tn_fail(first, "%s", tn_text_get(&kept));
-      tn_text_clear(&kept);
-    }
+    if ((!s->native && s != o->first) || !may_ask(s)) continue; /* while it is recorded nothing is on the device */
+    if (first == TENON_OK) first = tn_stream_finish(s);
+    else if (!s->failed) tn_stream_drain(s);
+    has_asked(s);
   }
   return first;
 }
@@ -444,6 +498,7 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs) {
     } else i++;
   }
   tenon_status_t status = TENON_OK;
+  if (tn_stream_is_recording(s) && needs->count + host.count) return cannot_record("work waits for another stream");
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
     if ((status = record(of, needs->at[i].ticket)) != TENON_OK || (status = wait_for(s, of)) != TENON_OK) break;

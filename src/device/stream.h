@@ -22,12 +22,16 @@ struct tenon_stream_t {
   uint64_t ticket;    /* that was given out last; atomic */
   uint64_t ended;     /* tickets whose work is enqueued: as many as given out, if no thread is at it; atomic */
   uint64_t done;      /* all work up to here is; atomic */
+  uint64_t over;      /* of one that failed: all work up to here is done or left undone; atomic */
   uint64_t alone;     /* the last ticket before there were several streams: who read what is not known so far */
   int32_t failed;     /* atomic: its status, once it is known to have failed */
   int32_t references; /* handles; 0 and not an ordinal's first: idle */
   bool is_imported;
-  char *failure; /* text */
-  void *event;   /* for who waits, and what who waits for it comes after */
+  int32_t is_recording; /* nothing waits, nor is copied to or from the host; atomic */
+  int32_t asked;        /* threads that wait for it, or ask whether it is done; atomic */
+  int32_t kept;         /* its cached memory is not given back to the device; atomic */
+  char *failure;        /* text */
+  void *event;          /* for who waits, and what who waits for it comes after */
   tn_clock_t known, at_event;
   struct tenon_stream_t *next;
   struct tn_entry_t { /* who enqueued: entry ticket % TN_RING */
@@ -51,6 +55,16 @@ static inline uint64_t tn_stream_ticket(tenon_stream_t *s, const char *name) {
 }
 /* The work of a ticket is enqueued, or it failed to be. */
 static inline void tn_stream_ended(tenon_stream_t *s) { __atomic_add_fetch(&s->ended, 1, __ATOMIC_RELEASE); }
+/* What is enqueued from here on is recorded, by this thread alone; others do not ask for the stream meanwhile. */
+tenon_status_t tn_stream_record(tenon_stream_t *stream);
+tenon_status_t tn_stream_record_end(tenon_stream_t *stream, void **out_recording); /* NULL: it failed */
+static inline bool tn_stream_is_recording(const tenon_stream_t *s) {
+  return __builtin_expect(__atomic_load_n(&s->is_recording, __ATOMIC_RELAXED), 0);
+}
+/* Its cached memory stays while somebody keeps it: recorded work uses it. */
+static inline void tn_stream_keep(tenon_stream_t *s, bool is_kept) {
+  __atomic_add_fetch(&s->kept, is_kept ? 1 : -1, __ATOMIC_RELAXED);
+}
 /* Its failure, if it is known to have failed. */
 tenon_status_t tn_stream_failure(const tenon_stream_t *stream);
 static inline tenon_status_t tn_stream_check(const tenon_stream_t *s) {
@@ -62,6 +76,8 @@ tenon_status_t tn_stream_fault(tenon_stream_t *stream, tenon_status_t status, co
 tenon_status_t tn_stream_refused(tenon_stream_t *stream, tenon_status_t status, const char *name);
 /* Waits for what is enqueued. */
 tenon_status_t tn_stream_finish(tenon_stream_t *stream);
+/* The same, of one that may have failed, before what it uses goes; the thread's message stays as it is. */
+void tn_stream_drain(tenon_stream_t *stream);
 /* What one piece of work comes after: of each stream the last ticket. */
 enum { TN_NEEDS = 16 };
 typedef struct tn_needs_t {

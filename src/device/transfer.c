@@ -14,6 +14,8 @@ static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const 
   tn_ordinal_t *o = stream->ordinal;
   tn_copy_counts(o, direction, bytes);
   TN_TRY(tn_stream_check(stream));
+  if (tn_stream_is_recording(stream) && direction != TENON_COPY_WITHIN)
+    return tn_fail(TENON_UNIMPLEMENTED, "%s copies to or from another memory, which is not recorded", name);
   uint64_t ticket = tn_stream_ticket(stream, name);
   tenon_copy_t copy = {.size = sizeof copy,
                        .direction = direction,

@@ -11,6 +11,7 @@
 #include "graph/eager.h"
 #include "graph/executable.h"
 #include "graph/passes/pass.h"
+#include "graph/recorded.h"
 
 void tenon_executable_retain(tenon_executable_t *executable) {
   if (executable) __atomic_fetch_add(&executable->references, 1, __ATOMIC_RELAXED);
@@ -27,7 +28,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
     if (step->plan && step->release) step->release(step->plan);
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
   }
-  if (executable->graph) tn_eager_release(executable);
+  if (executable->graph) tn_recorded_end(&executable->recorded), tn_eager_release(executable);
   for (size_t i = 0; i < executable->library_count; i++) tn_registry_unuse(executable->libraries[i]);
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
@@ -167,7 +168,11 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     e->is_planned = tn_placement_is_of_host(&e->place, e->graph);
   }
   TN_TRY(make_steps(e));
-  return e->is_planned ? TENON_OK : tn_eager_prepare(e);
+  if (e->is_planned) return TENON_OK;
+  TN_TRY(tn_eager_prepare(e));
+  e->recorded.executable = e;
+  if (options->flags & TENON_COMPILE_RECORD) tn_recorded_begin(&e->recorded, e);
+  return TENON_OK;
 }
 
 static bool is_of_cpu(const tenon_compile_t *options) {

@@ -12,6 +12,7 @@
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
+#include "graph/recorded.h"
 
 static const tenon_device_t cpu = {1, 0};
 
@@ -174,22 +175,17 @@ static void drop_dead(eager_t *run, int32_t index) {
     }
 }
 
-static tenon_status_t give(eager_t *run, size_t i, tenon_tensor_t **outputs) {
+/* An output as it is: one more reference. */
+static tenon_status_t output_of(const eager_t *run, size_t i, tenon_tensor_t **out_value) {
   const tenon_executable_t *e = run->executable;
-  tenon_edge_t edge = e->graph->outputs[i];
-  tenon_tensor_t *value = somewhere(run, edge), *host = NULL;
+  tenon_tensor_t *value = somewhere(run, e->graph->outputs[i]);
   if (!value)
     return tn_fail(TENON_INVALID, "output '%s' is a result that its node does not have", e->graph->output_names[i]);
-  if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
-  TN_TRY(move(value, cpu, &host));
-  tenon_status_t status = tn_tensor_copy_into(host, outputs[i]);
-  tenon_tensor_release(host);
-  return status == TENON_OK ? status : tn_prefix(status, "output '%s': ", e->graph->output_names[i]);
+  return move(value, value->device, out_value);
 }
 
-static tenon_status_t run_all(eager_t *run, tenon_tensor_t **outputs, tenon_profile_t *profile) {
-  const tenon_executable_t *e = run->executable;
-  const tenon_graph_t *g = e->graph;
+static tenon_status_t run_all(eager_t *run, tenon_tensor_t **values, tenon_profile_t *profile) {
+  const tenon_graph_t *g = run->executable->graph;
   for (size_t n = 0; n < g->node_count; n++) {
     int32_t depth = profile ? tn_profile_depth(profile) : 0;
     if (profile) tn_profile_open(profile, g->nodes[n].name, g->nodes[n].op->name);
@@ -198,23 +194,59 @@ static tenon_status_t run_all(eager_t *run, tenon_tensor_t **outputs, tenon_prof
     TN_TRY(status);
     drop_dead(run, (int32_t)n);
   }
-  for (size_t i = 0; i < g->output_count; i++) TN_TRY(give(run, i, outputs));
+  for (size_t i = 0; i < g->output_count; i++) TN_TRY(output_of(run, i, &values[i]));
   return TENON_OK;
 }
 
-tenon_status_t tn_eager_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                            tenon_profile_t *profile) {
-  size_t values = executable->graph->edge_count * (size_t)executable->place.home_count;
-  size_t count = executable->graph->output_count;
-  eager_t run = {executable, inputs, tn_allocate_zero(values + 1, sizeof *run.values)};
-  bool *was_given = tn_allocate_zero(count + 1, sizeof *was_given);
-  tenon_status_t status = run.values && was_given ? TENON_OK : tn_no_memory("a run", values);
-  for (size_t i = 0; i < count && status == TENON_OK; i++) was_given[i] = outputs[i] != NULL;
-  if (status == TENON_OK) status = run_all(&run, outputs, profile);
-  for (size_t i = 0; run.values && i < values; i++) tenon_tensor_release(run.values[i]);
-  for (size_t i = 0; was_given && i < count && status != TENON_OK; i++)
-    if (!was_given[i]) tenon_tensor_release(outputs[i]), outputs[i] = NULL;
+static void drop(tenon_tensor_t **tensors, size_t count) {
+  for (size_t i = 0; tensors && i < count; i++) tenon_tensor_release(tensors[i]), tensors[i] = NULL;
+}
+
+tenon_status_t tn_eager_values(tenon_executable_t *e, tenon_tensor_t *const *inputs, tenon_tensor_t **values,
+                               tenon_profile_t *profile) {
+  size_t count = e->graph->edge_count * (size_t)e->place.home_count;
+  eager_t run = {e, inputs, tn_allocate_zero(count + 1, sizeof *run.values)};
+  if (!run.values) return tn_no_memory("a run", count);
+  tenon_status_t status = run_all(&run, values, profile);
+  drop(run.values, count);
   tn_release_memory(run.values);
+  if (status != TENON_OK) drop(values, e->graph->output_count);
+  return status;
+}
+
+static tenon_status_t give(const tenon_executable_t *e, tenon_tensor_t *value, size_t i, tenon_tensor_t **outputs) {
+  tenon_tensor_t *host = NULL;
+  if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
+  TN_TRY(move(value, cpu, &host));
+  tenon_status_t status = tn_tensor_copy_into(host, outputs[i]);
+  tenon_tensor_release(host);
+  return status == TENON_OK ? status : tn_prefix(status, "output '%s': ", e->graph->output_names[i]);
+}
+
+tenon_status_t tn_eager_give(const tenon_executable_t *e, tenon_tensor_t *const *values, tenon_tensor_t **outputs) {
+  size_t count = e->graph->output_count;
+  bool *was_given = tn_allocate_zero(count + 1, sizeof *was_given);
+  tenon_status_t status = was_given ? TENON_OK : tn_no_memory("a run", count);
+  for (size_t i = 0; i < count && was_given; i++) was_given[i] = outputs[i] != NULL;
+  for (size_t i = 0; i < count && status == TENON_OK; i++) status = give(e, values[i], i, outputs);
+  for (size_t i = 0; i < count && was_given && status != TENON_OK; i++)
+    if (!was_given[i]) tenon_tensor_release(outputs[i]), outputs[i] = NULL;
   tn_release_memory(was_given);
+  return status;
+}
+
+tenon_status_t tn_eager_run(tenon_executable_t *e, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                            tenon_profile_t *profile) {
+  bool ran = false;
+  if (!profile && __atomic_load_n(&e->recorded.is_on, __ATOMIC_ACQUIRE)) {
+    tenon_status_t status = tn_recorded_run(e, inputs, outputs, &ran);
+    if (status != TENON_OK || ran) return status;
+  }
+  tenon_tensor_t **values = tn_allocate_zero(e->graph->output_count + 1, sizeof *values);
+  if (!values) return tn_no_memory("a run", e->graph->output_count);
+  tenon_status_t status = tn_eager_values(e, inputs, values, profile);
+  if (status == TENON_OK) status = tn_eager_give(e, values, outputs);
+  drop(values, e->graph->output_count);
+  tn_release_memory(values);
   return status;
 }

@@ -18,6 +18,15 @@ typedef struct tn_step_t { /* a node, with what was made for it once */
   tn_mutex_t lock;       /* of a "serial" kernel's state */
 } tn_step_t;
 
+typedef struct tn_recorded_t { /* recordings of runs: recorded.c */
+  const struct tenon_executable_t *executable;
+  struct tn_recording_t *idle; /* the one that was used last first */
+  char *reason;                /* why there are none; NULL: there may be */
+  uint64_t replays;            /* atomic */
+  bool was_wanted, is_on;      /* is_on: atomic */
+  tn_mutex_t lock;
+} tn_recorded_t;
+
 struct tenon_executable_t {
   int64_t references;             /* atomic */
   const tenon_graph_t *source;    /* as imported: its ports */
@@ -30,6 +39,7 @@ struct tenon_executable_t {
   struct tn_run_t *idle;   /* states that no run uses now */
   bool is_planned;         /* all on the CPU; else each node is a call: eager.c */
   tn_placement_t place;    /* of nodes, where runs are not planned */
+  tn_recorded_t recorded;  /* runs on a device */
   tenon_tensor_t **placed; /* constants on homes beside the host: edge * homes + home */
 };
 

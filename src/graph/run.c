@@ -13,6 +13,7 @@
 #include "dispatch/profile.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
+#include "graph/recorded.h"
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
 
@@ -374,6 +375,7 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, ch
   } else if (strcmp(what, "placement") == 0) {
     if (!e->place.home_count) tn_text_add(&text, "placement: all on the CPU\n");
     else tn_placement_print(&e->place, e->graph, &text);
+    tn_recorded_print(&e->recorded, &text);
   } else {
     return tn_fail(TENON_INVALID, "dump '%s': expected graph, shapes, placement or plan", what);
   }
