@@ -10,6 +10,9 @@ bool process_start(const texts_t *command, bool quiet, int64_t *out_id, text_t *
 /* Waits for its end; true if that was exit status 0. */
 bool process_wait(int64_t id, const char *name, text_t *why);
 
+/* The program takes this one's place; false if it cannot. */
+bool process_become(const texts_t *command, text_t *why);
+
 /* Work in forked children, so that a crash is the end of one item and not of the command.  Each child begins with
  * `start` and then does every jobs-th item; when it dies, or is past the time for one item, a new one goes on after
  * that item.  The parent must not have started threads.  `start` failing ends all of it with false; texts cross by a

@@ -40,6 +40,17 @@ bool process_start(const texts_t *command, bool quiet, int64_t *out_id, text_t *
   return problem == 0;
 }
 
+bool process_become(const texts_t *command, text_t *why) {
+  char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
+  if (!arguments) return text_add(why, "out of memory"), false;
+  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
+  fflush(stdout);
+  execv(arguments[0], arguments);
+  text_add(why, "cannot run '%s': %s", arguments[0], strerror(errno));
+  free(arguments);
+  return false;
+}
+
 bool process_wait(int64_t id, const char *name, text_t *why) {
   int status = 0;
   while (waitpid((pid_t)id, &status, 0) < 0) {

@@ -13,6 +13,8 @@ check "make install succeeds" cmake --install "$build" --prefix "$prefix"
 check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "device.h iterator.h op.h source.h tenon.h tenon.hpp "
 cp examples/01_gelu/gelu.c "$work/gelu.c"
 check "the installed command builds a library" "$prefix/bin/tenon" build "$work/gelu.c" -o "$work/gelu.so"
+check "the installed command builds a device" "$prefix/bin/tenon" build examples/08_device/*.c -o "$work/vx.so"
+check "and checks it by the suite" "$prefix/bin/tenon" check --device "$work/vx.so" --case memory. --quick
 check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
 cat >"$work/program.c" <<'C'
 #include <stdio.h>
