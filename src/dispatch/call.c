@@ -205,6 +205,24 @@ static __attribute__((noinline)) tenon_status_t run_any(const tenon_op_t *op, co
   return status;
 }
 
+/* Calls that are not of the CPU alone: of one device, whose kernel is launched directly, or any. */
+static __attribute__((noinline)) tenon_status_t run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs,
+                                                              tenon_tensor_t *const *inputs,
+                                                              tenon_tensor_t *const *outputs, void *state,
+                                                              uint64_t keys, uint64_t mask) {
+  uint64_t masked = keys & mask & ~TN_KEY(TN_BIT_CAREFUL), device = masked & ~TN_KEY_CPU;
+  bool is_one = device && device < TN_KEY(TN_BIT_OTHERS) && !(device & (device - 1));
+  const tn_slot_t *slot = is_one ? tn_table_own(op, tn_key_highest(device)) : NULL;
+  if (!slot || slot->run != tn_launch_directly || slot->gate || keys & ~masked & slot->mask & ~TN_KEY(TN_BIT_CAREFUL))
+    return run_any(op, attrs, inputs, outputs, state, keys);
+  tn_frame_t frame;
+  open_frame(&frame, op, attrs, inputs, outputs, state, masked, slot);
+  frame.inputs = inputs, frame.outputs = outputs;
+  tenon_status_t status = tn_launch_directly(&frame.call);
+  tn_frame_close(&frame);
+  return status;
+}
+
 /* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing has to be kept. */
 static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t *op, const tenon_value_t *attrs,
                                                                 tenon_tensor_t *const *inputs,
@@ -221,7 +239,7 @@ static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t
   const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   keys &= ~thread->calls.exclude;
   if (__builtin_expect((keys & slot->mask) != TN_KEY_CPU || slot->gate, 0))
-    return run_any(op, attrs, inputs, outputs, state, keys);
+    return run_elsewhere(op, attrs, inputs, outputs, state, keys, slot->mask);
   open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, slot);
   tenon_status_t status = slot->run(&frame.call);
   tn_frame_close(&frame);

@@ -99,6 +99,11 @@ tenon_status_t tn_copies_report(size_t offset, char **out_text);
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel);
 /* Runs a kernel of a device that has a plug-in: launch.c. */
 tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call);
+/* The run of a slot whose kernels are a device's, for operators that allow it: in place of tn_layer_prologue. */
+tenon_status_t tn_launch_directly(tenon_call_t *call);
+bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot);
+/* What became of a launch: a SOURCE function that gave UNIMPLEMENTED leaves the call to the backend's fallback. */
+tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

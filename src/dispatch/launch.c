@@ -27,6 +27,73 @@ static tenon_status_t use_all(const tenon_call_t *call, tenon_stream_t *stream, 
   return tn_stream_follow(stream, &needs);
 }
 
+static bool is_quick(const tn_kernel_t *kernel) {
+  return kernel && (kernel->kind == TN_KERNEL_DEVICE || kernel->kind == TN_KERNEL_SOURCE) &&
+         !(kernel->words.flags & (TN_KERNEL_SERIAL | TN_KERNEL_FALLBACK));
+}
+
+bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
+  if (op->create || op->traits & (TN_WRITES | TENON_RANDOM) || !op->input_count) return false;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].is_host || op->schema.inputs[i].kind == TENON_KIND_TENSORS) return false;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (op->schema.outputs[o].is_host || op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
+  return slot->by_dtype || is_quick(slot->only);
+}
+
+/* The memory of a dense tensor of a plug-in's device that is its own; NULL: of any other. */
+static inline tn_memory_t *plain_memory(const tenon_tensor_t *t) {
+  if ((t->keys & (TN_TENSOR_OWNED | TN_TENSOR_UNSET | TN_KEY_STRIDED | TN_KEY_DETAIL)) != TN_TENSOR_OWNED) return NULL;
+  const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
+  return storage && storage->release == tn_memory_put ? storage->context : NULL;
+}
+
+/* Those of them that are there are used by the work of a ticket; false: one is not plain, or elsewhere. */
+static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, tenon_stream_t *stream, uint64_t ticket,
+                             bool writes, tn_needs_t *needs, tenon_status_t *status) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (!tensors[i]) continue;
+    tn_memory_t *memory = plain_memory(tensors[i]);
+    if (__builtin_expect(!memory || memory->ordinal != stream->ordinal, 0)) return false;
+    if ((*status = tn_memory_use(memory, stream, ticket, writes, needs)) != TENON_OK) return false;
+  }
+  return true;
+}
+
+/* The usual call: every argument is dense, in memory of one ordinal.  Others take the longer way. */
+tenon_status_t tn_launch_directly(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  const tn_slot_t *slot = tn_frame_of(call)->slot;
+  const tn_kernel_t *kernel = slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
+  tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
+  if (__builtin_expect(!first || (slot->by_dtype && !is_quick(kernel)), 0)) return tn_layer_prologue(call);
+  tn_ordinal_t *ordinal = first->ordinal;
+  if (__builtin_expect(__atomic_load_n(&ordinal->state, __ATOMIC_ACQUIRE) != TN_ORDINAL_WORKS ||
+                           __atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED),
+                       0))
+    return tn_layer_prologue(call);
+  tenon_stream_t *stream = tn_thread_block->calls.streams ? tn_stream_current(ordinal) : ordinal->first;
+  TN_TRY(tn_stream_check(stream));
+  uint64_t ticket = tn_stream_ticket(stream, op->name);
+  tn_needs_t needs;
+  needs.count = 0;
+  tenon_status_t status = TENON_OK;
+  bool is_plain = use_plain(call->inputs, op->input_count, stream, ticket, false, &needs, &status) &&
+                  use_plain(call->outputs, op->output_count, stream, ticket, true, &needs, &status);
+  if (status == TENON_OK && needs.count) status = tn_stream_follow(stream, &needs);
+  if (__builtin_expect(!is_plain || status != TENON_OK, 0)) { /* the ticket is of no work */
+    tn_stream_ended(stream);
+    return status == TENON_OK ? tn_layer_prologue(call) : status;
+  }
+  tn_frame_of(call)->kernel = kernel, call->context = kernel->context;
+  call->stream = stream->native, call->ticket = ticket, call->device = &ordinal->context;
+  status = kernel->run(call);
+  tn_stream_ended(stream);
+  if (__builtin_expect(status == TENON_OK, 1)) return status;
+  call->stream = NULL, call->ticket = 0, call->device = NULL;
+  return tn_launch_declined(kernel, call, tn_stream_refused(stream, status, NULL));
+}
+
 tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call) {
   tn_ordinal_t *ordinal;
   TN_TRY(tn_ordinal_get(tn_call_device(call), &ordinal));

@@ -156,11 +156,7 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
-/* A SOURCE function declines by TENON_UNIMPLEMENTED: the call goes on as if it were not there, to the fallback if the
- * backend has one. */
-static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
-  if (!is_of_plugin(kernel, call)) return kernel->run(call);
-  tenon_status_t status = tn_launch(kernel, call);
+tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status) {
   if (status != TENON_UNIMPLEMENTED || kernel->kind != TN_KERNEL_SOURCE || tn_frame_of(call)->slot->denial)
     return status;
   const tn_backend_t *backend = tn_backend_of(tn_call_device(call));
@@ -168,6 +164,11 @@ static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
   if (!row || row->rule != TN_RULE_FALLBACK) return status;
   tn_frame_of(call)->slot = row, call->context = row->context;
   return row->run(call);
+}
+
+static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
+  if (!is_of_plugin(kernel, call)) return kernel->run(call);
+  return tn_launch_declined(kernel, call, tn_launch(kernel, call));
 }
 
 static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {

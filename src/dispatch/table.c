@@ -106,9 +106,7 @@ static const tn_slot_t *find(const tenon_op_t *op, uint64_t keys, int bit) {
   if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
   if (bit == TN_BIT_AUTOGRAD && tn_key_shares_bit(keys)) return &autograd_others;
   if (bit == TN_BIT_AUTOGRAD) return tn_table_autograd(op, tn_backend_of_keys(keys));
-  uint8_t at = __atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE); /* before the array: see place() */
-  const tn_slot_t *own = NULL;
-  if (at) own = __atomic_load_n(&__atomic_load_n(&op->slots, __ATOMIC_ACQUIRE)[at - 1], __ATOMIC_ACQUIRE);
+  const tn_slot_t *own = tn_table_own(op, bit);
   if (own) return own;
   if (bit > TN_BIT_META || bit == TN_BIT_OTHERS) return tn_row_get(bit);
   return shared_slot(op, tn_backend_of_keys(keys));
@@ -128,6 +126,11 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
   int bit = tn_key_highest(keys);
   if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   bool is_layer = bit > TN_BIT_META && bit != TN_BIT_AUTOGRAD;
+  uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
+  if (bit < TN_BIT_META && !(backends & (backends - 1))) { /* one place is read: nothing to be steady with */
+    const tn_slot_t *own = tn_table_own(op, bit);
+    if (own) return own;
+  }
   if (is_layer && !__atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE)) return tn_row_get(bit);
   return find_steadily(op, keys, bit);
 }
@@ -233,6 +236,7 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
                   !(slot.only->words.flags & TN_KERNEL_SERIAL);
     if (direct) slot.run = slot.only->run, slot.context = slot.only->context;
   }
+  if (is_device && tn_launches_directly(op, &slot)) slot.run = tn_launch_directly;
   if (status == TENON_OK) status = make(op, &slot, out_slot);
   tn_scratch_reset(mark);
   return status;

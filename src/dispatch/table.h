@@ -14,6 +14,12 @@ void tn_table_forget(tenon_op_t *op, const tn_library_t *library);
 /* The slot of the highest key of a set that is masked already; never NULL. */
 const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
 
+/* What the operator has for just this key; NULL: nothing. */
+static inline const tn_slot_t *tn_table_own(const tenon_op_t *op, int bit) {
+  uint8_t at = __atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE); /* before the array: see place() of table.c */
+  return at ? __atomic_load_n(&__atomic_load_n(&op->slots, __ATOMIC_ACQUIRE)[at - 1], __ATOMIC_ACQUIRE) : NULL;
+}
+
 /* The slot of a backend that shares its bit with others. */
 const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
 
