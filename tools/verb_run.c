@@ -15,6 +15,7 @@
 #include "say.h"
 #include "summary.h"
 #include "system.h"
+#include "timeline.h"
 
 enum { HOT_ROWS = 20 };
 
@@ -87,7 +88,8 @@ static bool run_profiled(run_t *run, text_t *why) {
   fine = fine && run_once(run, profile, &ms, why);
   if (fine && tenon_profile_write(profile, run->profile) != TENON_OK)
     text_add(why, "%s: %s", run->profile, tenon_error()), fine = false;
-  if (fine && !hot_add_table(&table, profile, HOT_ROWS)) text_add(why, "out of memory"), fine = false;
+  if (fine && (!hot_add_table(&table, profile, HOT_ROWS) || !timeline_add(&table, profile)))
+    text_add(why, "out of memory"), fine = false;
   if (fine) printf("%strace  %s\n", text_get(&table), run->profile);
   tenon_profile_release(profile);
   text_free(&table);

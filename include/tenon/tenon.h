@@ -726,6 +726,14 @@ typedef struct tenon_span_t {
 } tenon_span_t;
 TENON_API int32_t tenon_profile_count(const tenon_profile_t *profile);
 TENON_API tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index, tenon_span_t *span);
+typedef struct tenon_level_t { /* memory in use, after a node: of a device all tensors, of the CPU the run's values */
+  uint32_t size, reserved;
+  const char *device; /* "cpu", "opencl:0" */
+  int64_t time;       /* nanoseconds, as of spans */
+  uint64_t bytes;     /* from then on */
+} tenon_level_t;
+TENON_API int32_t tenon_profile_level_count(const tenon_profile_t *profile);
+TENON_API tenon_status_t tenon_profile_level(const tenon_profile_t *profile, int32_t index, tenon_level_t *level);
 
 #ifdef __cplusplus
 }

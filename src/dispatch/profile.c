@@ -15,6 +15,8 @@
 struct tenon_profile_t {
   tenon_span_t *spans;
   size_t count, capacity;
+  tenon_level_t *levels;
+  size_t level_count, level_capacity;
   int32_t open[32]; /* spans that are open */
   int32_t depth, lost;
   tn_arena_t arena;
@@ -29,6 +31,7 @@ tenon_status_t tenon_profile_create(tenon_profile_t **out_profile) {
 void tenon_profile_release(tenon_profile_t *profile) {
   if (!profile) return;
   tn_release_memory(profile->spans);
+  tn_release_memory(profile->levels);
   tn_map_clear(&profile->texts);
   tn_arena_clear(&profile->arena);
   tn_release_memory(profile);
@@ -61,6 +64,13 @@ void tn_profile_close(tenon_profile_t *profile) {
   else if (profile->depth) profile->spans[profile->open[--profile->depth]].end = tn_now();
 }
 
+void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t bytes) {
+  if (!tn_grow((void **)&profile->levels, &profile->level_capacity, profile->level_count, sizeof *profile->levels))
+    return; /* without memory it is left out */
+  profile->levels[profile->level_count++] =
+      (tenon_level_t){sizeof(tenon_level_t), 0, once(profile, device), tn_now(), bytes};
+}
+
 int32_t tn_profile_depth(const tenon_profile_t *profile) { return profile->depth + profile->lost; }
 
 void tn_profile_close_to(tenon_profile_t *profile, int32_t depth) {
@@ -78,6 +88,28 @@ tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
   return TENON_OK;
 }
 
+int32_t tenon_profile_level_count(const tenon_profile_t *profile) { return (int32_t)profile->level_count; }
+
+tenon_status_t tenon_profile_level(const tenon_profile_t *profile, int32_t index, tenon_level_t *level) {
+  if (index < 0 || (size_t)index >= profile->level_count)
+    return tn_fail(TENON_RANGE, "level %d of a profile of %zu", (int)index, profile->level_count);
+  uint32_t size = level->size < sizeof *level ? level->size : (uint32_t)sizeof *level;
+  memcpy(level, &profile->levels[index], size);
+  level->size = size;
+  return TENON_OK;
+}
+
+static void add_level(tn_text_t *json, const tenon_level_t *level, int64_t start) {
+  int64_t at = level->time - start;
+  tn_text_t name = {0};
+  tn_text_add(&name, "memory of %s", level->device);
+  tn_text_add(json, "{\"ph\": \"C\", \"pid\": 1, \"name\": ");
+  tn_text_json(json, tn_text_get(&name));
+  tn_text_clear(&name);
+  tn_text_add(json, ", \"ts\": %lld.%03d, \"args\": {\"bytes\": %llu}}", (long long)(at / 1000), (int)(at % 1000),
+              (unsigned long long)level->bytes);
+}
+
 static void add_span(tn_text_t *json, const tenon_span_t *span, int64_t start) {
   int64_t at = span->begin - start, took = span->end - span->begin;
   tn_text_add(json, "{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": ");
@@ -92,13 +124,16 @@ tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *p
   FILE *file = fopen(path, "w");
   if (!file) return tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
   int64_t start = profile->count ? profile->spans[0].begin : 0;
+  if (profile->level_count && profile->levels[0].time < start) start = profile->levels[0].time;
   bool lost = false;
   fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", file);
-  for (size_t i = 0; i < profile->count; i++) {
+  size_t count = profile->count + profile->level_count;
+  for (size_t i = 0; i < count; i++) {
     tn_text_t json = {0};
-    add_span(&json, &profile->spans[i], start);
+    if (i < profile->count) add_span(&json, &profile->spans[i], start);
+    else add_level(&json, &profile->levels[i - profile->count], start);
     lost |= json.failed;
-    fprintf(file, "%s%s\n", tn_text_get(&json), i + 1 < profile->count ? "," : "");
+    fprintf(file, "%s%s\n", tn_text_get(&json), i + 1 < count ? "," : "");
     tn_text_clear(&json);
   }
   fputs("]}\n", file);

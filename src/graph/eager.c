@@ -9,6 +9,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "device/plugin.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
@@ -184,13 +185,25 @@ static tenon_status_t output_of(const eager_t *run, size_t i, tenon_tensor_t **o
   return move(value, value->device, out_value);
 }
 
+/* Memory of the devices that the nodes run on. */
+static void add_levels(const eager_t *run, tenon_profile_t *profile) {
+  const tn_placement_t *place = &run->executable->place;
+  for (int32_t h = 0; h < place->home_count; h++) {
+    tenon_memory_stats_t stats = {.size = sizeof stats};
+    char name[300];
+    if (h == place->host || !tn_plugin_of(place->homes[h])) continue;
+    if (tenon_memory_stats(place->homes[h], &stats) == TENON_OK)
+      tn_profile_level(profile, tn_device_text(place->homes[h], name, sizeof name), stats.live_bytes);
+  }
+}
+
 static tenon_status_t run_all(eager_t *run, tenon_tensor_t **values, tenon_profile_t *profile) {
   const tenon_graph_t *g = run->executable->graph;
   for (size_t n = 0; n < g->node_count; n++) {
     int32_t depth = profile ? tn_profile_depth(profile) : 0;
     if (profile) tn_profile_open(profile, g->nodes[n].name, g->nodes[n].op->name);
     tenon_status_t status = run_node(run, (int32_t)n);
-    if (profile) tn_profile_close_to(profile, depth);
+    if (profile) tn_profile_close_to(profile, depth), add_levels(run, profile);
     TN_TRY(status);
     drop_dead(run, (int32_t)n);
   }

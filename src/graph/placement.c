@@ -40,7 +40,7 @@ int32_t tn_home_of(const tn_placement_t *p, tenon_device_t device) {
   return -1;
 }
 
-static const char *device_text(tenon_device_t device, char *room, size_t size) {
+const char *tn_device_text(tenon_device_t device, char *room, size_t size) {
   const tn_backend_t *backend = tn_backend_of(device);
   if (device.type == 1) return "cpu";
   if (!backend) snprintf(room, size, "device %d:%d", (int)device.type, (int)device.id);
@@ -385,7 +385,7 @@ static void print_estimates(const tn_placement_t *p, tn_text_t *text) {
   tn_text_add(text, "placement: %s", p->by);
   const char *separator = "\nestimated: ";
   for (int32_t h = 0; h < p->candidate_count && p->seconds[TN_HOMES_MOST] > 0; h++, separator = ", ") {
-    tn_text_add(text, "%sall on %s ", separator, device_text(p->homes[h], room, sizeof room));
+    tn_text_add(text, "%sall on %s ", separator, tn_device_text(p->homes[h], room, sizeof room));
     print_time(p->seconds[h], text);
   }
   if (p->seconds[TN_HOMES_MOST] > 0) {
@@ -407,12 +407,12 @@ void tn_placement_print(const tn_placement_t *p, const tenon_graph_t *graph, tn_
   }
   print_estimates(p, text);
   for (int32_t h = 0; h < p->home_count; h++)
-    tn_text_add(text, "%s%s: %d nodes", h ? ", " : "", device_text(p->homes[h], room, sizeof room), (int)counts[h]);
+    tn_text_add(text, "%s%s: %d nodes", h ? ", " : "", tn_device_text(p->homes[h], room, sizeof room), (int)counts[h]);
   tn_text_add(text, "\n%-*s  %-*s  %-12s why\n", (int)wide, "node", (int)kind, "operator", "device");
   for (size_t n = 0; n < graph->node_count; n++) {
     const tn_choice_t *choice = &p->nodes[n];
     tn_text_add(text, "%-*s  %-*s  %-12s %s", (int)wide, graph->nodes[n].name, (int)kind, graph->nodes[n].op->name,
-                device_text(p->homes[choice->home], room, sizeof room), reasons[choice->why]);
+                tn_device_text(p->homes[choice->home], room, sizeof room), reasons[choice->why]);
     if (choice->pin >= 0) tn_text_add(text, " by '%s'", p->pins[choice->pin]);
     if (choice->seconds > 0) tn_text_add(text, ", "), print_time(choice->seconds, text);
     tn_text_add(text, "\n");

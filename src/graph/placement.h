@@ -34,6 +34,8 @@ void tn_placement_clear(tn_placement_t *placement);
 void tn_placement_print(const tn_placement_t *placement, const tenon_graph_t *graph, tn_text_t *text);
 /* Are all nodes on the host? */
 bool tn_placement_is_of_host(const tn_placement_t *placement, const tenon_graph_t *graph);
+/* "opencl:0", "cpu"; in `room` where it has to be made. */
+const char *tn_device_text(tenon_device_t device, char *room, size_t size);
 /* The home of that device; -1: it is none. */
 int32_t tn_home_of(const tn_placement_t *placement, tenon_device_t device);
 

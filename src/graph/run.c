@@ -219,6 +219,30 @@ static tenon_status_t check_made(const tn_run_t *run, const tn_stage_t *stage) {
   return TENON_OK;
 }
 
+/* Bytes of values that live while each action runs, as the plan placed them. */
+static int64_t *levels_of(const tn_run_t *run, const tn_stage_t *stage) {
+  int64_t *changes = tn_allocate_zero(stage->action_count + 2, sizeof *changes);
+  for (size_t i = 0; changes && i < stage->placed_count; i++) {
+    const tn_place_t *place = &run->places[stage->edges[i]];
+    if (place->where != TN_PLACE_ARENA && place->where != TN_PLACE_OUTPUT) continue;
+    changes[place->first] += (int64_t)place->size;
+    if (place->where == TN_PLACE_ARENA && (size_t)place->last < stage->action_count) /* else it stays to the end */
+      changes[place->last + 1] -= (int64_t)place->size;
+  }
+  return changes;
+}
+
+static tenon_status_t run_actions(tn_run_t *run, tn_stage_t *stage, tenon_profile_t *profile) {
+  int64_t *changes = profile ? levels_of(run, stage) : NULL, level = 0;
+  tenon_status_t status = TENON_OK;
+  for (size_t i = 0; i < stage->action_count && status == TENON_OK; i++) {
+    if (changes) tn_profile_level(profile, "cpu", (uint64_t)(level += changes[i]));
+    status = run_action(run, &stage->actions[i], profile);
+  }
+  tn_release_memory(changes);
+  return status;
+}
+
 static tenon_status_t run_stages(tn_run_t *run, tenon_tensor_t **outputs, uint64_t given, tenon_profile_t *profile) {
   int32_t count = (int32_t)run->executable->graph->node_count;
   size_t index = 0;
@@ -231,7 +255,7 @@ static tenon_status_t run_stages(tn_run_t *run, tenon_tensor_t **outputs, uint64
       return tn_fail(TENON_INTERNAL, "node '%s' (%s): its inputs never become known", node->name, node->op->name);
     }
     TN_TRY(bind_stage(run, stage, outputs, given));
-    for (size_t i = 0; i < stage->action_count; i++) TN_TRY(run_action(run, &stage->actions[i], profile));
+    TN_TRY(run_actions(run, stage, profile));
     TN_TRY(check_made(run, stage));
     at = stage->end;
   }

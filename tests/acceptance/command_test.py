@@ -483,6 +483,18 @@ class Run(Command):
         events = trace["traceEvents"] if isinstance(trace, dict) else trace
         self.assertTrue(any("matmul" in json.dumps(event) for event in events))
 
+    def test_a_profile_has_the_memory_in_use_over_time(self):
+        add = [helper.make_node("Add", ["x0", "x0"], ["y0"]), helper.make_node("Mul", ["y0", "x0"], ["y1"]),
+               helper.make_node("Add", ["y1", "y0"], ["y"])]
+        self.write("m.onnx", model(add, [("x0", 1, (1000,))], [("y", 1, (1000,))]))
+        most = 12000  # y0, y1 and y; on null also x0, y0 and y1
+        for device, name in ("cpu", "cpu"), ("null", "null:0"):
+            text = self.fine("run", "m.onnx", "-i", "ones", "--device", device, "--profile", "trace.json")
+            self.assertRegex(text, rf"(?m)^memory of {name} +at most +{most / 1e3:.1f} kB  \|[ .:=+*%#-]{{60}}\|$")
+            events = [e for e in json.loads((self.folder / "trace.json").read_text())["traceEvents"] if e["ph"] == "C"]
+            self.assertEqual({e["name"] for e in events}, {f"memory of {name}"})
+            self.assertEqual(max(e["args"]["bytes"] for e in events), most)
+
     def test_dumps_of_graph_and_shapes_need_no_inputs(self):
         self.write("m.onnx", one("Relu", shape=("batch", 3)))
         for what in ("graph", "shapes"):
