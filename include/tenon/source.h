@@ -193,6 +193,48 @@ FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
   TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12)); \
   TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9), TENON_F_##k11(t11, 10), TENON_F_##k12(t12, 11)) \
   TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12))
+/* A pointwise function of one to three numbers, r NAME(t n, ...), as a loop of the CPU, NAME_loop, and as a kernel of devices,
+ * NAME, which goes over operands that are broadcast: TENON_POINTWISE_2(sum, float, float, a, float, b) { return a + b; }.  The host's
+ * side of the kernel is made by TENON_POINTWISE_RUN, below. */
+#define TENON_POINTWISE_1(name, r, t1, n1) \
+  FUNCTION r name##_of(t1 n1); \
+  TENON_SOURCE_3(name, IN, t1, tenon_a, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { \
+    int64_t at[4]; \
+    TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[1]] = name##_of(tenon_a[at[0]]); } \
+  } \
+  static tenon_status_t name##_loop(const tenon_loop_t *loop) { \
+    const t1 *a = (const t1 *)loop->data[0]; \
+    r *y = (r *)loop->data[1]; \
+    for (int64_t i = 0; i < loop->count; i++) y[i] = name##_of(a[i]); \
+    return TENON_OK; \
+  } \
+  FUNCTION r name##_of(t1 n1)
+#define TENON_POINTWISE_2(name, r, t1, n1, t2, n2) \
+  FUNCTION r name##_of(t1 n1, t2 n2); \
+  TENON_SOURCE_4(name, IN, t1, tenon_a, IN, t2, tenon_b, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { \
+    int64_t at[4]; \
+    TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[2]] = name##_of(tenon_a[at[0]], tenon_b[at[1]]); } \
+  } \
+  static tenon_status_t name##_loop(const tenon_loop_t *loop) { \
+    const t1 *a = (const t1 *)loop->data[0]; const t2 *b = (const t2 *)loop->data[1]; \
+    r *y = (r *)loop->data[2]; \
+    for (int64_t i = 0; i < loop->count; i++) y[i] = name##_of(a[i], b[i]); \
+    return TENON_OK; \
+  } \
+  FUNCTION r name##_of(t1 n1, t2 n2)
+#define TENON_POINTWISE_3(name, r, t1, n1, t2, n2, t3, n3) \
+  FUNCTION r name##_of(t1 n1, t2 n2, t3 n3); \
+  TENON_SOURCE_5(name, IN, t1, tenon_a, IN, t2, tenon_b, IN, t3, tenon_c, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { \
+    int64_t at[4]; \
+    TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[3]] = name##_of(tenon_a[at[0]], tenon_b[at[1]], tenon_c[at[2]]); } \
+  } \
+  static tenon_status_t name##_loop(const tenon_loop_t *loop) { \
+    const t1 *a = (const t1 *)loop->data[0]; const t2 *b = (const t2 *)loop->data[1]; const t3 *c = (const t3 *)loop->data[2]; \
+    r *y = (r *)loop->data[3]; \
+    for (int64_t i = 0; i < loop->count; i++) y[i] = name##_of(a[i], b[i], c[i]); \
+    return TENON_OK; \
+  } \
+  FUNCTION r name##_of(t1 n1, t2 n2, t3 n3)
 /* clang-format on */
 
 /* ---- the text, and launches ---------------------------------------------------------------------------------------- */
@@ -322,5 +364,21 @@ static inline tenon_status_t tenon_groups(tenon_call_t *call, tenon_code_t *code
   tenon_grid_t grid = {sizeof(tenon_grid_t), kernel, code, 0, 0, {(uint64_t)groups, 1, 1}, {0, 1, 1}, count, arguments};
   return groups ? call->host->launch(call, &grid) : TENON_OK;
 }
+
+/* The host's side of a pointwise kernel: all elements of the result, to which the inputs broadcast. */
+static inline tenon_status_t tenon_pointwise(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs) {
+  const tenon_tensor_t *y = call->outputs[0], *tensors[4] = {0};
+  tenon_kernel_argument_t arguments[5];
+  tenon_walk_t walk;
+  for (uint32_t i = 0; i < inputs; i++) tensors[i] = call->inputs[i], arguments[i] = tenon_in(tensors[i]);
+  tensors[inputs] = y, arguments[inputs] = tenon_out(y);
+  if (!tenon_walk_of(&walk, y->ndim, y->shape, tensors, inputs + 1))
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "more than eight axes do not run on a device");
+  arguments[inputs + 1] = TENON_VALUE(walk);
+  return tenon_each(call, code, kernel, walk.count, arguments, inputs + 2);
+}
+/* NAME_run, for TENON_SOURCE beside TENON_LOOP(..., NAME_loop): `kernel` is its place in TENON_CODE. */
+#define TENON_POINTWISE_RUN(code, kernel, name, inputs)                                                                \
+  static tenon_status_t name##_run(tenon_call_t *call) { return tenon_pointwise(call, &code, kernel, inputs); }
 
 #endif

@@ -170,7 +170,19 @@ static const char all[] =
     "    for (int k = 0; k < 4; k++) at[k] += here * w->strides[k][a];\n"
     "    i = rest;\n"
     "  }\n"
-    "}\n";
+    "}\n"
+    "#define TENON_POINTWISE_1(name, r, t1, n1) FUNCTION r name##_of(t1 n1); TENON_SOURCE_3(name, IN, t1, "
+    "tenon_a, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { int64_t at[4]; TENON_EACH(i, tenon_w.count) { "
+    "tenon_walk(&tenon_w, i, at); tenon_y[at[1]] = name##_of(tenon_a[at[0]]); } } FUNCTION r name##_of(t1 n1)\n"
+    "#define TENON_POINTWISE_2(name, r, t1, n1, t2, n2) FUNCTION r name##_of(t1 n1, t2 n2); TENON_SOURCE_4(name, "
+    "IN, t1, tenon_a, IN, t2, tenon_b, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { int64_t at[4]; "
+    "TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[2]] = name##_of(tenon_a[at[0]], "
+    "tenon_b[at[1]]); } } FUNCTION r name##_of(t1 n1, t2 n2)\n"
+    "#define TENON_POINTWISE_3(name, r, t1, n1, t2, n2, t3, n3) FUNCTION r name##_of(t1 n1, t2 n2, t3 n3); "
+    "TENON_SOURCE_5(name, IN, t1, tenon_a, IN, t2, tenon_b, IN, t3, tenon_c, OUT, r, tenon_y, VALUE, "
+    "tenon_walk_t, tenon_w) { int64_t at[4]; TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); "
+    "tenon_y[at[3]] = name##_of(tenon_a[at[0]], tenon_b[at[1]], tenon_c[at[2]]); } } FUNCTION r name##_of(t1 n1, "
+    "t2 n2, t3 n3)\n";
 
 typedef struct dialect_t {
   const char *words;

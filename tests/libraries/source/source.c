@@ -39,10 +39,15 @@ TENON_SOURCE_3(copy_bf16, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) 
   TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
 }
 
+TENON_POINTWISE_2(farther, float, float, a, float, b) { return a * a > b * b ? a : b; }
+TENON_POINTWISE_3(chosen, int32_t, int32_t, which, int32_t, a, int32_t, b) { return which ? a : b; }
+
 #ifndef TENON_ON_DEVICE
-enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16 };
+enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN };
 TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
-           {"copy_bf16", copy_bf16})
+           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen})
+TENON_POINTWISE_RUN(code, FARTHER, farther, 2)
+TENON_POINTWISE_RUN(code, CHOSEN, chosen, 3)
 
 static tenon_status_t blend_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
@@ -88,6 +93,11 @@ TENON_LIBRARY(source, "1.0.0",
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("", scatter_run)),
   TENON_OP("half_more(Tensor x) -> Tensor", TENON_TYPES("x: bf16; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("bf16", bf16_run)),
+  TENON_OP("farther(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a: f32; b = a; out = a"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32, f32 -> f32", farther_loop), TENON_SOURCE("f32 strided", farther_run)),
+  TENON_OP("chosen(Tensor which, Tensor a, Tensor b) -> Tensor", TENON_TYPES("which: i32; a = which; b = which; out = which"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("i32, i32, i32 -> i32", chosen_loop),
+    TENON_SOURCE("i32 strided", chosen_run)),
   TENON_GROUP(broken))
 /* clang-format on */
 #endif

@@ -152,6 +152,47 @@ TEST("pointwise with attributes, a reduction with memory of the group, a scatter
   if (!is_there("opencl")) SKIP("there is no driver of OpenCL: sim alone was compared");
 }
 
+TEST(
+    "a pointwise function is a loop of the CPU and a kernel of devices, which broadcasts and takes views as they are") {
+  static const uint32_t groups[] = {1, 3, 64};
+  if (!*getenv("TENON_CACHE")) return;
+  char *text = NULL;
+  CHECK_STATUS(tenon_op_explain(op_of("source::farther"), "cpu", tenon_dtype(TENON_F32), &text), TENON_OK);
+  CHECK_TEXT(text, "takes cpu loop f32, f32 -> f32 [source]");
+  tenon_text_release(text);
+  for (size_t d = 0; d <= sizeof names / sizeof *names; d++) {
+    const char *name = d ? names[d - 1] : "cpu";
+    if (d && !is_there(name)) continue;
+    tenon_device_t device = d ? device_of(name, 0) : (tenon_device_t){1, 0};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+      tn_grid_group_set(groups[g]);
+      tenon_tensor_t *a = tensor_there(device, "f32[2, 3] 1 -2 3 -4 5 -6"), *b = tensor_there(device, "f32[3] -2 2 4");
+      tenon_tensor_t *turned = NULL, *out = NULL;
+      int64_t copies = (int64_t)__atomic_load_n(
+          d ? &ordinal_of(device)->copies[TENON_COPY_WITHIN].count : (uint64_t[]){0}, __ATOMIC_RELAXED);
+      CHECK_STATUS(tenon_op_call(op_of("source::farther"), NULL, (tenon_tensor_t *[]){a, b}, &out, 0), TENON_OK);
+      if (out) check_there(out, "f32[2, 3] -2 2 4 -4 5 -6");
+      tenon_tensor_release(out), out = NULL;
+      tenon_attrs_t *attrs = attrs_of(op_of("core::transpose"), "perm=1,0");
+      CHECK_STATUS(tenon_op_call(op_of("core::transpose"), attr_values(attrs), &a, &turned, 0), TENON_OK);
+      tenon_attrs_release(attrs);
+      tenon_tensor_t *column = tensor_there(device, "f32[3, 1] 2 -4.5 4");
+      CHECK_STATUS(tenon_op_call(op_of("source::farther"), NULL, (tenon_tensor_t *[]){turned, column}, &out, 0),
+                   TENON_OK);
+      if (out) check_there(out, "f32[3, 2] 2 -4 -4.5 5 4 -6");
+      tenon_tensor_release(out), out = NULL;
+      tenon_tensor_t *which = tensor_there(device, "i32[2, 1] 0 1"), *x = tensor_there(device, "i32[] 7"),
+                     *y = tensor_there(device, "i32[2] 8 9");
+      CHECK_STATUS(tenon_op_call(op_of("source::chosen"), NULL, (tenon_tensor_t *[]){which, x, y}, &out, 0), TENON_OK);
+      if (out) check_there(out, "i32[2, 2] 8 9 7 7");
+      if (d) CHECK(copies == (int64_t)ordinal_of(device)->copies[TENON_COPY_WITHIN].count);
+      tenon_tensor_t *all[] = {a, b, turned, column, which, x, y, out};
+      for (size_t i = 0; i < sizeof all / sizeof *all; i++) tenon_tensor_release(all[i]);
+    }
+  }
+  tn_grid_group_set(0);
+}
+
 TEST("a text that a device cannot compile is an error with the author's file and line") {
   int64_t n = 4;
   tenon_tensor_t *x = made(TENON_F32, 1, &n), *inputs[2] = {x, NULL}, *out[2];
