@@ -41,7 +41,7 @@
 /* For devices that compile, and have no kernels of their own. */
 #define SOURCE_FAMILIES(X)                                                                                             \
   X(core_source_pointwise) X(core_source_integers) X(core_source_move) X(core_source_rows) X(core_source_product)     \
-  X(core_source_window) X(core_source_index) X(core_source_cast)
+  X(core_source_window) X(core_source_resize) X(core_source_index) X(core_source_cast)
 
 #define DECLARE(name) TENON_C const tenon_item_t name[];
 #define GROUP(name) , TENON_GROUP(name)

@@ -236,6 +236,17 @@ static const case_t cases[] = {
      "strides=[2, 2]; pads=[1, 0, 1, 1]; group=2",
      {"f32[2, 4, 3, 4] ~1", "f32[4, 3, 3, 3] ~2", "f32[6] ~3"},
      1e-5},
+    {"core::resize", NULL, {"f32[2, 3, 4, 5] ~1", NULL, "@f32[4] 1 1 2 3"}, 0},
+    {"core::resize", "coordinates=asymmetric; nearest=floor", {"f32[1, 2, 4, 6] ~1", NULL, "@f32[4] 1 1 2 2"}, 0},
+    {"core::resize", "nearest=ceil; axes=[2]", {"f32[1, 2, 8] ~1", NULL, "@f32[1] 0.25"}, 0},
+    {"core::resize", "coordinates=asymmetric; nearest=round_prefer_ceil", {"f32[5] ~1", NULL, NULL, "@i64[1] 20"}, 0},
+    {"core::resize", "mode=linear", {"f32[2, 3, 4, 5] ~1", NULL, "@f32[4] 1 1 2 3"}, 0},
+    {"core::resize", "mode=linear; coordinates=align_corners", {"f32[2, 1, 4, 5] ~1", NULL, "@f32[4] 1 1 3 2"}, 0},
+    {"core::resize",
+     "mode=linear; coordinates=pytorch_half_pixel",
+     {"f32[1, 2, 4, 6] ~1", NULL, NULL, "@i64[4] 1 2 1 12"},
+     0},
+    {"core::resize", "mode=linear", {"f32[3, 8, 8] ~1", NULL, "@f32[3] 1 0.5 0.25"}, 0},
     {"core::max_pool", "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]", {"f32[2, 3, 7, 8] ~1"}, 0},
     {"core::max_pool", "kernel=[2]; ceil_mode=True; strides=[2]", {"f32[2, 3, 7] ~1"}, 0},
     {"core::average_pool", "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]", {"f32[2, 3, 7, 8] ~1"}, 0},
@@ -359,13 +370,16 @@ static void run_case(const case_t *k, tenon_device_t device) {
 /* ---- processes ---------------------------------------------------------------------------------------------------- */
 
 /* What a source kernel declines falls back: here an exponent of another dtype. */
-static void run_declined(tenon_device_t device) {
+static void run_declined(const char *backend, tenon_device_t device) {
   static const case_t k = {"core::pow", NULL, {"f32[3] 2 3 -2", "i64[3] 2 -1 3"}, 1e-5};
   char *report = NULL;
+  tenon_registration_t *fallback = NULL;
+  CHECK_STATUS(tenon_fallback_add(backend, tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);
   run_case(&k, device);
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   CHECK_TEXT(report, "core::pow");
   tenon_text_release(report);
+  tenon_registration_release(fallback);
 }
 
 static long copied_out(void) {
@@ -404,7 +418,7 @@ static int run_all(const char *backend) {
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   check_report(report && !*report, __FILE__, __LINE__, "nothing falls back", report);
   tenon_text_release(report);
-  run_declined(device);
+  run_declined(backend, device);
   run_dense(device);
   return check_failures != 0;
 }
