@@ -13,7 +13,7 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "models")
+NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "gemm", "models")
 
 
 def main():
