@@ -21,7 +21,7 @@ enum { HOT_ROWS = 20 };
 
 typedef struct run_t { /* what was asked for, and what it became */
   texts_t libraries, values, dims, dumps, pins;
-  const char *model, *folder, *profile, *device;
+  const char *model, *folder, *profile, *device, *claim;
   devices_t devices;
   bool record;
   int64_t threads, repeat, seed;
@@ -168,6 +168,7 @@ static bool open_model(run_t *run, text_t *why) {
   tenon_compile_t options = {.size = sizeof options};
   options.flags = run->record ? TENON_COMPILE_RECORD : 0;
   if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
+  if (run->claim && strcmp(run->claim, "on") != 0) options.claims = run->claim;
   if (tenon_graph_load(run->model, NULL, &run->graph) != TENON_OK ||
       tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
     const char *words = tenon_error(), *name = strstr(words, run->model) ? "" : run->model;
@@ -206,12 +207,15 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
       {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &run.device},
       {"pin", 0, OPTION_TEXTS, "NODE=NAME[:N]", PIN_HELP, &run.pins},
       {"record", 0, OPTION_FLAG, NULL, "record the run of each shape on devices that can, and replay it", &run.record},
+      {"claim", 0, OPTION_TEXT, "WHAT",
+       "what devices may claim of the graph, to run as one: on, off, or settings of theirs, KEY=VALUE,... (on)",
+       &run.claim},
       {"threads", 't', OPTION_INT, "N", "threads (TENON_THREADS, else the processors)", &run.threads},
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one that is not counted", &run.repeat},
       {"profile", 'p', OPTION_TEXT, "FILE", "write a Chrome trace of one more run, and show the slowest operators",
        &run.profile},
-      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|placement|devices",
-       "print that; may be repeated.  graph, shapes and placement need no run, and with no input there is none",
+      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|claims|placement|devices",
+       "print that; may be repeated.  graph, shapes, claims and placement need no run, and with no input there is none",
        &run.dumps},
       {"seed", 's', OPTION_INT, "N", "seed of random operators (0); every run draws the same numbers", &run.seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};

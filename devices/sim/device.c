@@ -53,6 +53,7 @@ static void stop(int32_t ordinal) {
   while ((object = sim_handle_any(ordinal, SIM_EVENT))) sim_event_free(object);
   while ((object = sim_handle_any(ordinal, SIM_RECORDING))) sim_recording_free(object);
   while ((object = sim_handle_any(ordinal, SIM_PROGRAM))) sim_program_free(object);
+  while ((object = sim_handle_any(ordinal, SIM_CHAIN))) sim_chain_free(object);
   sim_memory_stop(ordinal);
   sim_clock_free(&sim.ordinals[ordinal].past);
   sim.ordinals[ordinal] = (sim_ordinal_t){.used = sim.ordinals[ordinal].used}; /* another may still copy from there */
@@ -241,7 +242,13 @@ static const tenon_device_table_t table = {.size = sizeof table,
                                            .record_begin = sim_record_begin,
                                            .record_end = sim_record_end,
                                            .replay = sim_replay,
-                                           .recording_free = sim_recording_end};
+                                           .recording_free = sim_recording_end,
+                                           .claim = sim_claim,
+                                           .group_compile = sim_group_compile,
+                                           .group_run = sim_group_run,
+                                           .group_save = sim_group_save,
+                                           .group_load = sim_group_load,
+                                           .group_free = sim_group_free};
 
 /* clang-format off */
 TENON_LIBRARY(sim, "1.0.0",

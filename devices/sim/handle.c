@@ -13,7 +13,7 @@ static struct {
   uint32_t count, room, first_free; /* place + 1 */
 } table;
 
-static const char *const kinds[] = {"handle", "stream", "event", "program", "kernel", "recording"};
+static const char *const kinds[] = {"handle", "stream", "event", "program", "kernel", "recording", "group"};
 
 static void *handle_of(uint32_t place, uint32_t kind) {
   return (void *)((uintptr_t)table.places[place].generation << 32 | (uintptr_t)(place + 1) << 3 | kind);
@@ -42,7 +42,7 @@ tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void 
   uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1, is = (uint32_t)(uintptr_t)handle & 7;
   if (is != kind || place >= table.count)
     return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind],
-                      is && is <= SIM_RECORDING ? ", perhaps a " : "", is && is <= SIM_RECORDING ? kinds[is] : "");
+                      is && is <= SIM_CHAIN ? ", perhaps a " : "", is && is <= SIM_CHAIN ? kinds[is] : "");
   sim_object_t *object = table.places[place].object;
   if (!object || object->handle != handle)
     return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind], handle);

@@ -132,8 +132,7 @@ tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t p
   return TENON_OK;
 }
 
-void sim_free(tenon_on_t on, void *handle) {
-  sim_lock();
+void sim_memory_drop(tenon_on_t on, void *handle) {
   uint32_t place = place_of((uintptr_t)handle);
   sim_memory_t *memory = place < sim.memory_count ? sim.memories[place] : NULL;
   if (!memory || memory->key != (uintptr_t)handle || memory->freed || memory->ordinal != on->ordinal) {
@@ -143,6 +142,11 @@ void sim_free(tenon_on_t on, void *handle) {
     memory->freed = true;
     let_go(memory);
   }
+}
+
+void sim_free(tenon_on_t on, void *handle) {
+  sim_lock();
+  sim_memory_drop(on, handle);
   sim_unlock();
 }
 

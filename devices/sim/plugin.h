@@ -33,7 +33,8 @@ void sim_clock_free(sim_clock_t *clock);
   X(LAUNCH, launch, TENON_UNAVAILABLE)                                                                                 \
   X(STREAM_CREATE, stream_create, TENON_UNAVAILABLE)                                                                   \
   X(EVENT_CREATE, event_create, TENON_UNAVAILABLE)                                                                     \
-  X(COMPILE, compile, TENON_UNAVAILABLE)
+  X(COMPILE, compile, TENON_UNAVAILABLE)                                                                               \
+  X(GROUP_COMPILE, group_compile, TENON_UNAVAILABLE)
 enum {
 #define X(NAME, name, code) SIM_CALL_##NAME,
   SIM_CALLS(X)
@@ -43,13 +44,13 @@ enum {
 enum { SIM_CHECK_FAIL, SIM_CHECK_COUNT, SIM_CHECK_ABORT };
 
 typedef struct sim_settings_t {
-  uint64_t handles, peers, blame, reuse; /* 0 or 1 */
-  uint64_t delay, seed;                  /* microseconds at most before each piece of work */
-  uint64_t memory;                       /* bytes of each ordinal */
-  uint64_t check;                        /* SIM_CHECK_... */
-  uint64_t fail[SIM_CALL_COUNT];         /* calls until one fails; 0: none does */
-  uint64_t fault;                        /* pieces of work until one fails */
-  uint64_t lose[SIM_ORDINALS];           /* pieces of work of that ordinal until it is lost */
+  uint64_t handles, peers, blame, reuse, claim; /* 0 or 1 */
+  uint64_t delay, seed;                         /* microseconds at most before each piece of work */
+  uint64_t memory;                              /* bytes of each ordinal */
+  uint64_t check;                               /* SIM_CHECK_... */
+  uint64_t fail[SIM_CALL_COUNT];                /* calls until one fails; 0: none does */
+  uint64_t fault;                               /* pieces of work until one fails */
+  uint64_t lose[SIM_ORDINALS];                  /* pieces of work of that ordinal until it is lost */
 } sim_settings_t;
 
 extern const sim_settings_t sim_settings_usual;
@@ -84,6 +85,7 @@ typedef struct sim_memory_t {
 tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place, uint64_t bytes,
                                sim_memory_t **out_memory, uint64_t *out_begin);
 void sim_memory_unpin(sim_memory_t *memory);
+void sim_memory_drop(tenon_on_t on, void *handle); /* what free does */
 void sim_memory_stop(int32_t ordinal);
 void sim_memory_forget_all(void); /* after the last ordinal's stop */
 
@@ -111,7 +113,7 @@ typedef struct sim_findings_t {
 
 /* ---- handle.c: numbers that stand for streams, events, ..., and are never used twice -------------------------------------- */
 
-enum { SIM_STREAM = 1, SIM_EVENT, SIM_PROGRAM, SIM_KERNEL, SIM_RECORDING };
+enum { SIM_STREAM = 1, SIM_EVENT, SIM_PROGRAM, SIM_KERNEL, SIM_RECORDING, SIM_CHAIN };
 
 typedef struct sim_object_t { /* opens what has a handle */
   uint32_t kind;
@@ -235,7 +237,55 @@ typedef void (*sim_kernel_fn)(const sim_item_t *item, void *const *arguments);
 tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3], const uint32_t items[3],
                               void *const *arguments, void *local, uint64_t local_bytes, char *message);
 
-/* ---- recording.c, program.c: what stop lets go of -------------------------------------------------------------------------- */
+/* ---- matmul.c: without the lock ---------------------------------------------------------------------------------------------- */
+
+typedef struct sim_factor_t { /* strides in elements, 0 where it is broadcast */
+  int64_t row, column, batch[TENON_RANK_MAX];
+} sim_factor_t;
+
+typedef struct sim_matmul_t {
+  int64_t m, n, k, batches, shape[TENON_RANK_MAX];
+  int32_t rank;
+  uint32_t has_bias, activation;
+  float alpha, beta;
+  sim_factor_t a, b, bias;
+} sim_matmul_t;
+
+/* attrs: core::matmul's.  bias may be NULL. */
+void sim_matmul_make(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *bias,
+                     const tenon_tensor_t *out, const tenon_value_t *attrs, sim_matmul_t *out_matmul);
+void sim_matmul(const sim_matmul_t *matmul, const float *a, const float *b, const float *bias, float *out);
+float sim_activate(uint32_t activation, float x, float alpha, float beta);
+
+/* ---- step.c: one operator of a claimed group; without the lock --------------------------------------------------------------- */
+
+enum { SIM_RANK = 8, SIM_STEP_INPUTS = 3 };
+enum { SIM_ADD, SIM_MUL, SIM_RELU, SIM_GELU, SIM_MATMUL, SIM_LAYER_NORM, SIM_STEP_KINDS };
+enum { SIM_NOWHERE, SIM_IN, SIM_OUT, SIM_WEIGHT, SIM_SCRATCH }; /* where a value is */
+
+typedef struct sim_value_t { /* f32, row-major */
+  uint32_t where;
+  int32_t ndim;
+  uint64_t at, count; /* IN, OUT: which one; else the byte where it begins.  Elements */
+  int64_t shape[SIM_RANK];
+} sim_value_t;
+
+typedef struct sim_step_t {
+  uint32_t kind, reserved;
+  int32_t inputs[SIM_STEP_INPUTS], output; /* values; -1: absent */
+  int64_t numbers[3];                      /* of attributes: gelu's approximation, axis, transposes and activation */
+  double reals[2];                         /* epsilon, alpha and beta */
+} sim_step_t;
+
+/* The step of a node; NULL and a reason where sim does not compute it. */
+const char *sim_step_of(const tenon_graph_node_t *node, const tenon_graph_view_t *view, sim_step_t *out_step);
+/* A value of an edge; its place is not set.  The same of a reason. */
+const char *sim_value_of(const tenon_meta_t *edge, sim_value_t *out_value);
+/* Is it sound, with these values?  NULL: it is. */
+const char *sim_step_check(const sim_step_t *step, const sim_value_t *values, uint32_t value_count);
+void sim_step_run(const sim_step_t *step, const sim_value_t *values, float *const *at);
+
+/* ---- recording.c, program.c, chain.c: what stop lets go of -------------------------------------------------------------------------- */
 
 typedef struct sim_recording_t {
   sim_object_t object;
@@ -245,6 +295,7 @@ typedef struct sim_recording_t {
 void sim_recording_free(sim_recording_t *recording);
 void sim_program_free(sim_object_t *program);
 void sim_event_free(sim_object_t *event);
+void sim_chain_free(sim_object_t *chain);
 
 /* ---- device.c: the plug-in ------------------------------------------------------------------------------------------------- */
 
@@ -327,6 +378,12 @@ tenon_status_t sim_record_end(tenon_on_t on, void *stream, void **out_recording)
 tenon_status_t sim_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
 void sim_recording_end(tenon_on_t on, void *recording);
 tenon_status_t sim_forked(tenon_on_t on);
+tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings, tenon_claims_t *out);
+tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *group, const char *settings, void **out_group);
+tenon_status_t sim_group_run(tenon_on_t on, void *stream, const tenon_group_run_t *run);
+tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *out_bytes);
+tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, void **out_group);
+void sim_group_free(tenon_on_t on, void *group);
 extern const tenon_item_t sim_ops[];
 /* clang-format on */
 

@@ -3,6 +3,7 @@
  *   peers=0|1            copies between ordinals go directly (1)
  *   blame=0|1            failures of work name their ticket (1)
  *   reuse=0|1            handles of streams, events, ... that were destroyed are given again (0)
+ *   claim=0|1            groups of graphs are claimed (0)
  *   delay=MICROSECONDS   each piece of work waits a random time of at most this (0)
  *   seed=N               of these times (1)
  *   memory=BYTES         of each ordinal (1 GiB)
@@ -38,6 +39,7 @@ static const struct {
     {"peers", 1, offsetof(sim_settings_t, peers), NULL, 0, 0},
     {"blame", 1, offsetof(sim_settings_t, blame), NULL, 0, 0},
     {"reuse", 1, offsetof(sim_settings_t, reuse), NULL, 0, 0},
+    {"claim", 1, offsetof(sim_settings_t, claim), NULL, 0, 0},
     {"delay", 1000000, offsetof(sim_settings_t, delay), NULL, 0, 0},
     {"seed", UINT64_MAX, offsetof(sim_settings_t, seed), NULL, 0, 0},
     {"memory", (uint64_t)1 << 40, offsetof(sim_settings_t, memory), NULL, 0, 0},
@@ -94,9 +96,9 @@ tenon_status_t sim_settings_read(const void *context, const char *text, sim_sett
       return tenon_fail(
           on, TENON_INVALID,
           "sim: the setting '%.*s' is not understood; there are handles=0|1, peers=0|1, blame=0|1, reuse=0|1, "
-          "delay=MICROSECONDS (at most 1000000), seed=N, memory=BYTES, check=fail|count|abort, fail=CALL:N, "
+          "claim=0|1, delay=MICROSECONDS (at most 1000000), seed=N, memory=BYTES, check=fail|count|abort, fail=CALL:N, "
           "fault=N, lose=ORDINAL:N, where CALL is allocate, host_allocate, copy, fill, launch, stream_create, "
-          "event_create or compile",
+          "event_create, compile or group_compile",
           (int)(part < 200 ? part : 200), s);
     s = *rest ? rest + 1 : rest;
   }

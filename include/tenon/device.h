@@ -1,4 +1,4 @@
-/* tenon/device.h: what an accelerator's plug-in and its host know of each other.  Contract version 1.0.
+/* tenon/device.h: what an accelerator's plug-in and its host know of each other.  Contract version 1.1.
  *
  * A plug-in is a library (op.h) that has an item TENON_DEVICE(&table): a constant table of functions, which may differ from
  * ordinal to ordinal in what they find, not in what they are.  The same library may carry operators, and kernels for those of
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define TENON_DEVICE_ABI 0x10000u /* major << 16 | minor */
+#define TENON_DEVICE_ABI 0x10001u /* major << 16 | minor */
 
 /* clang-format off */
 enum { /* features, of tenon_device_properties_t */
@@ -144,6 +144,50 @@ typedef struct tenon_launch_t {
 
 typedef const tenon_device_context_t *tenon_on_t; /* "on this ordinal" */
 
+/* ---- graphs, to look at --------------------------------------------------------------------------------------------- */
+
+/* A node.  The edges of tensor argument i of its operator's schema are inputs[starts[i]] to inputs[starts[i + 1] - 1]: one; of
+ * an argument that is absent none; of `Tensor[]` its items.  Outputs are the results in order, items of lists one by one. */
+typedef struct tenon_graph_node_t {
+  uint32_t size, attr_count;
+  const char *op;             /* "core::matmul" */
+  const char *name;           /* the model's, for messages */
+  int64_t version;            /* of the operator */
+  const tenon_value_t *attrs; /* as of calls */
+  uint32_t argument_count, output_count;
+  const uint32_t *starts; /* argument_count + 1 */
+  const uint32_t *inputs, *outputs;
+  uint32_t taken, reserved; /* 1: another device has it, by a claim or a pin; paths go through it all the same */
+} tenon_graph_node_t;
+
+/* A graph, or a group of its nodes.  Nodes are in an order in which they may run.  An edge is a meta: dtype (bits 0: unknown),
+ * ndim (-1: unknown), dims (equal symbols are equal extents), `values` of small integer tensors as far as they are known,
+ * and of a constant `value`: the tensor, in host memory, in a group row-major.  All of it lives until the function that is given it returns. */
+typedef struct tenon_graph_view_t {
+  uint32_t size, node_count, edge_count, input_count, output_count, reserved;
+  const tenon_graph_node_t *const *nodes;
+  const tenon_meta_t *const *edges;
+  const char *const *names;         /* of edges */
+  const uint32_t *inputs, *outputs; /* edges that come from outside and are no constants; that are used outside */
+} tenon_graph_view_t;
+
+typedef struct tenon_claims_t { /* takes claims; texts and lists are copied */
+  uint32_t size, reserved;
+  /* These nodes (places in view->nodes), as one group, for that reason. */
+  tenon_status_t (*take)(struct tenon_claims_t *claims, uint32_t node_count, const uint32_t *nodes, const char *reason);
+  /* Why a node was left, for the report; nodes may be left without a word. */
+  tenon_status_t (*leave)(struct tenon_claims_t *claims, uint32_t node, const char *reason);
+} tenon_claims_t;
+
+typedef struct tenon_group_run_t {
+  uint32_t size, input_count, output_count, reserved;
+  uint64_t ticket;
+  void *group;
+  /* As the group's view lists them: row-major, on the ordinal, with shapes that infer gave; perhaps without elements. The
+   * structures live until group_run returns, their memory until the work is done. */
+  tenon_tensor_t *const *inputs, *const *outputs;
+} tenon_group_run_t;
+
 typedef struct tenon_device_table_t {
   uint32_t size, abi;
   const char *name; /* the backend's, as in TENON_KERNEL("name", ...) */
@@ -237,6 +281,25 @@ typedef struct tenon_device_table_t {
   tenon_status_t (*record_end)(tenon_on_t on, void *stream, void **out_recording);
   tenon_status_t (*replay)(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
   void (*recording_free)(tenon_on_t on, void *recording);
+
+  /* ---- groups of a graph's nodes (1.1): all of these or none.  None: each node is a call of its own --------------------- */
+
+  /* Tells `out` which nodes it wants to run as one, in groups of which no path leaves that comes back.  A group that cannot
+   * be one (docs/devices.md, "Claims") is handed back: its nodes run as if they had not been claimed, and the report says why.
+   * settings: the user's, "key=value,...", or "".  TENON_INVALID: they are wrong, which ends the compilation; after any other
+   * failure nothing is claimed. */
+  tenon_status_t (*claim)(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings, tenon_claims_t *out);
+  /* Makes code of a group, takes what it needs of its constants, and may take long.  A failure: the group is handed back. */
+  tenon_status_t (*group_compile)(tenon_on_t on, const tenon_graph_view_t *group, const char *settings,
+                                  void **out_group);
+  /* Enqueues it, as a launch.  Several may be enqueued at once, also of one group.  Inputs stay as they are. */
+  tenon_status_t (*group_run)(tenon_on_t on, void *stream, const tenon_group_run_t *run);
+  /* The compiled group as bytes, weights too, for an ordinal of the same properties.name, driver and target.  A failure: it
+   * is compiled anew each time. */
+  tenon_status_t (*group_save)(tenon_on_t on, void *group, tenon_sink_t *out_bytes);
+  /* Bytes that may be damaged, or of somebody else: refused then, with TENON_INVALID. */
+  tenon_status_t (*group_load)(tenon_on_t on, const void *bytes, uint64_t size, void **out_group);
+  void (*group_free)(tenon_on_t on, void *group); /* what is enqueued is still done */
 } tenon_device_table_t;
 
 /* Of the library: before its first operator. */

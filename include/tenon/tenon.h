@@ -690,9 +690,12 @@ typedef struct tenon_compile_t { /* options */
   const tenon_device_t *devices;
   uint32_t device_count, pin_count;
   const tenon_pin_t *pins;
+  /* What devices may claim of the graph, to run as one: each is asked, in this order, and nodes are claimed once.  NULL or "":
+   * what they want; "off": nothing; else settings for them, "key=value,...": INVALID if one does not know them. */
+  const char *claims;
 } tenon_compile_t;
 enum {
-  TENON_COMPILE_PLAIN = 1, /* no rewriting of the graph: every node as it was imported */
+  TENON_COMPILE_PLAIN = 1, /* no rewriting of the graph: every node as it was imported, nothing claimed */
   /* On a device that records work: a run of shapes that are new is recorded, and later ones of these shapes enqueue that
    * as one.  Recordings keep memory of their own, 8 at most.  What cannot be recorded (a node that falls back, or that
    * reads a value on the host) runs as ever; the dump "placement" says why. */
@@ -709,8 +712,8 @@ TENON_API const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *
  * shape must fit.  After a failure the executable works as before, and outputs that were made are gone. */
 TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                               tenon_tensor_t **outputs, tenon_profile_t *profile);
-/* "graph" (after rewriting), "shapes" (of every value, symbolic), "placement" (which node runs where, and why), "plan"
- * (memory of the last run). The caller frees it. */
+/* "graph" (after rewriting), "shapes" (of every value, symbolic), "claims" (groups that devices claimed, those that were handed
+ * back, and why), "placement" (which node runs where, and why), "plan" (memory of the last run). The caller frees it. */
 TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what, char **out_text);
 
 /* Time by node and by the spans that kernels open.  A profile belongs to one run at a time. */

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/tensor.h"
+#include "device/group.h"
 #include "device/memory.h"
 #include "device/program.h"
 #include "device/stream.h"
@@ -59,8 +60,14 @@ static const slot_t slots[] = {SLOT(0, enumerate),
                                SLOT(7, record_begin),
                                SLOT(7, record_end),
                                SLOT(7, replay),
-                               SLOT(7, recording_free)};
-enum { SLOTS = sizeof slots / sizeof *slots, GROUPS = 8 };
+                               SLOT(7, recording_free),
+                               SLOT(8, claim),
+                               SLOT(8, group_compile),
+                               SLOT(8, group_run),
+                               SLOT(8, group_save),
+                               SLOT(8, group_load),
+                               SLOT(8, group_free)};
+enum { SLOTS = sizeof slots / sizeof *slots, GROUPS = 9 };
 
 static bool has(const tenon_device_table_t *table, const slot_t *slot) {
   tenon_any_fn function;
@@ -160,6 +167,7 @@ static tenon_status_t resume(tn_ordinal_t *o);
 
 static void stop(tn_ordinal_t *o) {
   if (o->state == TN_ORDINAL_FORKED) (void)resume(o);
+  tn_groups_release(o);
   if (o->state == TN_ORDINAL_WORKS) {
     tn_programs_release(o);
     tn_pool_release(o);
@@ -189,6 +197,15 @@ uint64_t tn_plugin_live(const tenon_device_table_t *table) {
     if (p->ordinals[i].state == TN_ORDINAL_WORKS) live += tn_pool_live(&p->ordinals[i]);
   tn_mutex_unlock(&lock);
   return live;
+}
+
+uint64_t tn_plugin_groups(const tenon_device_table_t *table) {
+  uint64_t count = 0;
+  tn_mutex_lock(&lock);
+  const tn_plugin_t *p = with_table(table);
+  for (int32_t i = 0; p && i < p->count; i++) count += tn_groups_count(&p->ordinals[i]);
+  tn_mutex_unlock(&lock);
+  return count;
 }
 
 void tn_plugin_remove(const tenon_device_table_t *table) {
@@ -225,7 +242,7 @@ static tenon_status_t resume(tn_ordinal_t *o) {
 }
 
 void tn_plugins_in_child(void) {
-  tn_streams_in_child(), tn_programs_in_child();
+  tn_streams_in_child(), tn_programs_in_child(), tn_groups_in_child();
   for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));) {
     p->lock = (tn_mutex_t)TN_MUTEX_INIT;
     for (int32_t i = 0; i < p->count; i++) in_child(&p->ordinals[i]);

@@ -32,6 +32,7 @@ typedef struct tn_ordinal_t {
   tenon_stream_t *streams;       /* all of it, used and idle: stream.c, under `lock` */
   tn_pool_t *pool;               /* memory.c */
   struct tn_program_t *programs; /* program.c */
+  struct tn_group_t *groups;     /* group.c */
   tn_copies_t copies[5];         /* by direction */
   tn_mutex_t lock;               /* of the list of streams, and of failures */
 } tn_ordinal_t;
@@ -58,11 +59,12 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
                              const tenon_host_t *host);
 /* Waits for all work, and lets go of it.  Memory that is still held is lost; its tensors can only be released. */
 void tn_plugin_remove(const tenon_device_table_t *table);
-uint64_t tn_plugin_live(const tenon_device_table_t *table); /* pieces of memory that are held */
-tn_plugin_t *tn_plugin_find(const char *name);              /* NULL: none */
-tn_plugin_t *tn_plugin_of(tenon_device_t device);           /* NULL: none */
-tn_plugin_t *tn_plugin_next(const tn_plugin_t *of);         /* NULL: the first; gives NULL past the last */
-tenon_status_t tn_plugin_open(tn_plugin_t *plugin);         /* enumerates, once */
+uint64_t tn_plugin_live(const tenon_device_table_t *table);   /* pieces of memory that are held */
+uint64_t tn_plugin_groups(const tenon_device_table_t *table); /* compiled groups that executables hold */
+tn_plugin_t *tn_plugin_find(const char *name);                /* NULL: none */
+tn_plugin_t *tn_plugin_of(tenon_device_t device);             /* NULL: none */
+tn_plugin_t *tn_plugin_next(const tn_plugin_t *of);           /* NULL: the first; gives NULL past the last */
+tenon_status_t tn_plugin_open(tn_plugin_t *plugin);           /* enumerates, once */
 /* The ordinal, started.  NOT_FOUND: no plug-in, or it has fewer. */
 tenon_status_t tn_ordinal_get(tenon_device_t device, tn_ordinal_t **out_ordinal);
 /* The same where it is known to have been started, since there is memory of it; NULL: of no plug-in. */

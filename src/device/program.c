@@ -71,26 +71,24 @@ static void add_text(tn_text_t *text, uint32_t language, const tenon_code_t *cod
   tn_text_bytes(text, code->text, (size_t)(code->end - code->text));
 }
 
-/* All that compiled code depends on. */
-static void add_key(tn_text_t *key, const tn_ordinal_t *o, uint32_t language, const tn_text_t *text) {
-  tn_text_add(key, "%s\n%u\n%s\n%s\n%s\n", o->plugin->name, language, o->properties.name, o->properties.driver,
-              o->properties.target);
-  tn_text_bytes(key, text->data, text->size);
+void tn_code_key(tn_text_t *key, const tn_ordinal_t *o) {
+  tn_text_add(key, "%s\n%s\n%s\n%s\n", o->plugin->name, o->properties.name, o->properties.driver, o->properties.target);
 }
 
-typedef struct sink_t {
-  tenon_sink_t sink;
-  void *data;
-  size_t size;
-} sink_t;
+void tn_code_name(const tn_text_t *key, const char *ending, char out_name[TN_CODE_NAME]) {
+  snprintf(out_name, TN_CODE_NAME, "%016" PRIx64 "%016" PRIx64 ".%s", tn_cache_hash(key->data, key->size, 3),
+           tn_cache_hash(key->data, key->size, 4), ending);
+}
 
 static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
-  sink_t *s = (sink_t *)sink;
+  tn_sink_t *s = (tn_sink_t *)sink;
   tn_release_memory(s->data);
   s->data = tn_allocate(s->size = (size_t)bytes);
   if (!s->data) (void)tn_no_memory("compiled code", s->size);
   return s->data;
 }
+
+tn_sink_t tn_sink(void) { return (tn_sink_t){.sink = {sizeof(tenon_sink_t), 0, reserve}}; }
 
 static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_code_t *code, const tn_text_t *text,
                               const tn_text_t *key, const char *name, void **out_native) {
@@ -100,7 +98,7 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
                            .text_size = text->size,
                            .file = code->file,
                            .options = ""};
-  sink_t sink = {.sink = {sizeof sink.sink, 0, reserve}};
+  tn_sink_t sink = tn_sink();
   tenon_status_t status = o->table->compile(&o->context, &source, &sink.sink);
   if (status == TENON_OK && !sink.data)
     status = tn_fail(TENON_INTERNAL, "its plug-in compiled %s to nothing", code->file);
@@ -116,19 +114,20 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
 static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel, const char *constants,
                            void **out_native) {
   uint32_t language = TN_SLOT(o->table, compile) ? language_of(o) : 0;
-  char name[64];
+  char name[TN_CODE_NAME];
   void *data;
   size_t size;
   tn_text_t text = {0}, key = {0};
   if (!language)
     return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name, (int)o->context.ordinal);
   add_text(&text, language, code, kernel, constants);
-  if (!text.failed) add_key(&key, o, language, &text);
+  tn_code_key(&key, o);
+  tn_text_add(&key, "%u\n", language);
+  if (!text.failed) tn_text_bytes(&key, text.data, text.size);
   tenon_status_t status = text.failed || key.failed ? tn_no_memory("the text of a kernel", text.size) : TENON_OK;
   bool is_read = false;
   if (status == TENON_OK) {
-    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".program", tn_cache_hash(key.data, key.size, 3),
-             tn_cache_hash(key.data, key.size, 4));
+    tn_code_name(&key, "program", name);
     if (tn_cache_read(name, key.data, key.size, &data, &size)) { /* a driver may still refuse it */
       is_read = o->table->program_load(&o->context, data, size, out_native) == TENON_OK;
       tn_release_memory(data);

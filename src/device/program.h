@@ -14,6 +14,16 @@ void tn_prelude(uint32_t language, tn_text_t *text);
 /* The plug-in's kernel.  Errors: no compiler, the compiler's messages, a kernel that the text lacks. */
 tenon_status_t tn_program_kernel(tn_ordinal_t *ordinal, tenon_code_t *code, uint32_t kernel, const char *constants,
                                  void **out_kernel);
+/* What code of an ordinal depends on, whatever it was compiled from; the name of a file of the cache. */
+enum { TN_CODE_NAME = 64 };
+void tn_code_key(tn_text_t *key, const tn_ordinal_t *ordinal);
+void tn_code_name(const tn_text_t *key, const char *ending, char out_name[TN_CODE_NAME]);
+typedef struct tn_sink_t { /* what a plug-in writes; the caller frees data */
+  tenon_sink_t sink;
+  void *data; /* NULL: nothing was written */
+  size_t size;
+} tn_sink_t;
+tn_sink_t tn_sink(void);
 void tn_programs_release(tn_ordinal_t *ordinal);
 void tn_programs_in_child(void);
 /* Compiled, and taken from files: of the process, for tests and benchmarks. */

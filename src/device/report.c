@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "core/dtype.h"
+#include "device/group.h"
 #include "device/memory.h"
 #include "device/program.h"
 
@@ -61,6 +62,10 @@ tenon_status_t tenon_devices(char **out_text) {
   uint64_t read = __atomic_load_n(&tn_program_counts.read, __ATOMIC_RELAXED);
   if (compiled || read)
     tn_text_add(&text, "source kernels: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled, read);
+  compiled = __atomic_load_n(&tn_group_counts.compiled, __ATOMIC_RELAXED);
+  read = __atomic_load_n(&tn_group_counts.read, __ATOMIC_RELAXED);
+  if (compiled || read)
+    tn_text_add(&text, "claimed groups: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled, read);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
 }

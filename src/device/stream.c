@@ -240,12 +240,27 @@ tenon_status_t tn_stream_failure(const tenon_stream_t *s) {
                  s->failure ? s->failure : "a stream of a device failed, and there was no memory to say why");
 }
 
-void tn_streams_forget_names(void) {
-  tn_mutex_lock(tn_plugins_mutex());
+/* NULL: all names. */
+static void forget(const char *name) {
   for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));)
     for (int32_t i = 0; i < p->count; i++)
       for (tenon_stream_t *s = p->ordinals[i].streams; s; s = s->next)
-        for (int k = 0; k < TN_RING; k++) __atomic_store_n(&s->ring[k].name, NULL, __ATOMIC_RELAXED);
+        for (int k = 0; k < TN_RING; k++)
+          if (!name || __atomic_load_n(&s->ring[k].name, __ATOMIC_RELAXED) == name)
+            __atomic_store_n(&s->ring[k].name, NULL, __ATOMIC_SEQ_CST);
+}
+
+void tn_streams_forget_names(void) {
+  tn_mutex_lock(tn_plugins_mutex());
+  forget(NULL);
+  tn_mutex_unlock(tn_plugins_mutex());
+}
+
+void tn_streams_forget_name(const char *name) {
+  tn_mutex_lock(tn_plugins_mutex());
+  forget(name);
+  for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));) /* who read it before, to blame it, has such a lock */
+    for (int32_t i = 0; i < p->count; i++) tn_mutex_lock(&p->ordinals[i].lock), tn_mutex_unlock(&p->ordinals[i].lock);
   tn_mutex_unlock(tn_plugins_mutex());
 }
 

@@ -92,6 +92,8 @@ tenon_status_t tn_stream_follow(tenon_stream_t *stream, tn_needs_t *needs);
 bool tn_stream_is_done(const tenon_stream_t *stream, uint64_t ticket);
 /* A library goes: no ring names its operators any more. */
 void tn_streams_forget_names(void);
+/* The text goes: no ring has it any more, and nobody is reading it. */
+void tn_streams_forget_name(const char *name);
 void tn_streams_in_child(void); /* no other thread has its lock */
 /* Waits for all streams of an ordinal. */
 tenon_status_t tn_ordinal_finish(tn_ordinal_t *ordinal);

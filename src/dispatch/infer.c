@@ -183,6 +183,7 @@ tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, ten
   if (f->status != TENON_OK) return tenon_extent(0);
   if (f->extents) {
     tenon_dim_t out = tenon_extent(0);
+    f->is_bounded |= operation == TENON_DIM_BOUND;
     tenon_status_t status = tn_extents_operate(f->extents, operation, da, db, &out);
     if (status != TENON_OK) f->status = tn_prefix(status, "%s: ", infer->op->name);
     return out;

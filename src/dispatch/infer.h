@@ -15,6 +15,7 @@ typedef struct tn_inference_t {
   tenon_status_t status;        /* first failure of dim() */
   int32_t bound_count;          /* concrete: extents that only run knows */
   int64_t upper[TN_BOUNDS];
+  bool is_bounded;    /* symbols: there are extents that only run knows */
   uint64_t has_metas; /* bit i: infer filled in result i's dims before the operator's function */
 } tn_inference_t;
 

@@ -458,6 +458,10 @@ static void name_users(const tn_library_t *library, tn_text_t *text) {
     if (tn_plugin_live(library->devices[i]))
       tn_text_add(text, ", %llu tensors on device %s", (unsigned long long)tn_plugin_live(library->devices[i]),
                   library->backends[i]->name);
+  for (uint32_t i = 0; i < library->device_count; i++)
+    if (tn_plugin_groups(library->devices[i]))
+      tn_text_add(text, ", %llu compiled groups of device %s",
+                  (unsigned long long)tn_plugin_groups(library->devices[i]), library->backends[i]->name);
   if (library->users) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)library->users);
   size_t position = 0;
   for (const tn_library_t *user; (user = next_user(library, &position));) tn_text_add(text, ", library %s", user->name);

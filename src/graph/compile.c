@@ -10,6 +10,7 @@
 #include "dispatch/registry.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
+#include "graph/passes/claim.h"
 #include "graph/passes/pass.h"
 #include "graph/recorded.h"
 
@@ -29,6 +30,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
   }
   if (executable->graph) tn_recorded_end(&executable->recorded), tn_eager_release(executable);
+  tn_claims_release(executable);
   for (size_t i = 0; i < executable->library_count; i++) tn_registry_unuse(executable->libraries[i]);
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
@@ -159,12 +161,13 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_simplify(e->graph));
     TN_TRY(tn_pass_sweep(e->graph));
+    if (!e->is_planned) TN_TRY(tn_pass_claim(e, options));
     TN_TRY(tn_pass_fuse(e->graph));
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }
   if (!e->is_planned) {
-    TN_TRY(tn_place_graph(e->graph, e->source, options, &e->place));
+    TN_TRY(tn_place_graph(e->graph, e->source, options, e->claims, &e->place));
     e->is_planned = tn_placement_is_of_host(&e->place, e->graph);
   }
   TN_TRY(make_steps(e));

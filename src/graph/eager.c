@@ -13,6 +13,7 @@
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
+#include "graph/group.h"
 #include "graph/recorded.h"
 
 static const tenon_device_t cpu = {1, 0};
@@ -37,7 +38,8 @@ tenon_status_t tn_eager_prepare(tenon_executable_t *e) {
   for (size_t n = 0; n < e->graph->node_count; n++) {
     const tn_node_t *node = &e->graph->nodes[n];
     int32_t home = e->place.nodes[n].home;
-    for (uint32_t i = 0; i < node->op->input_count && home != e->place.host; i++)
+    for (uint32_t i = 0; i < node->op->input_count && home != e->place.host && !node->group;
+         i++) /* a group has its own */
       for (int32_t k = 0; k < node->operands[i].count && !node->op->schema.inputs[i].is_host; k++) {
         int32_t edge = node->operands[i].edges[k];
         tenon_tensor_t **there = at_home(e->placed, e, edge, home);
@@ -160,6 +162,27 @@ static tenon_status_t run_node(eager_t *run, int32_t index) {
   return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", step->node->name, op->name);
 }
 
+/* ---- a group ---------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t run_group(eager_t *run, int32_t first) {
+  const tenon_executable_t *e = run->executable;
+  const tn_claim_t *claim = &e->claims[e->graph->nodes[first].group - 1];
+  const tenon_graph_view_t *view = &claim->view.view;
+  int32_t home = e->place.nodes[first].home;
+  size_t room = (view->input_count + view->output_count + 2) * sizeof(tenon_tensor_t *);
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_tensor_t **inputs = tn_scratch(room), **outputs = inputs + view->input_count + 1;
+  if (!inputs) return tn_no_memory("a run", room);
+  tenon_status_t status = TENON_OK;
+  for (uint32_t i = 0; i < view->input_count && status == TENON_OK; i++)
+    status = bring(run, claim->view.edges[view->inputs[i]], home, &inputs[i]);
+  if (status == TENON_OK) status = tn_claim_run(e, claim, first, inputs, outputs);
+  for (uint32_t i = 0; i < view->output_count && status == TENON_OK; i++)
+    *at_home(run->values, e, claim->view.edges[view->outputs[i]], home) = outputs[i];
+  tn_scratch_reset(mark);
+  return status;
+}
+
 /* ---- the graph -------------------------------------------------------------------------------------------------- */
 
 static void drop_dead(eager_t *run, int32_t index) {
@@ -198,14 +221,17 @@ static void add_levels(const eager_t *run, tenon_profile_t *profile) {
 }
 
 static tenon_status_t run_all(eager_t *run, tenon_tensor_t **values, tenon_profile_t *profile) {
-  const tenon_graph_t *g = run->executable->graph;
-  for (size_t n = 0; n < g->node_count; n++) {
+  const tenon_executable_t *e = run->executable;
+  const tenon_graph_t *g = e->graph;
+  for (size_t n = 0, next; n < g->node_count; n = next) {
+    const tn_node_t *node = &g->nodes[n];
     int32_t depth = profile ? tn_profile_depth(profile) : 0;
-    if (profile) tn_profile_open(profile, g->nodes[n].name, g->nodes[n].op->name);
-    tenon_status_t status = run_node(run, (int32_t)n);
+    next = n + (node->group ? e->claims[node->group - 1].view.view.node_count : 1);
+    if (profile) tn_profile_open(profile, node->name, node->group ? "group" : node->op->name);
+    tenon_status_t status = node->group ? run_group(run, (int32_t)n) : run_node(run, (int32_t)n);
     if (profile) tn_profile_close_to(profile, depth), add_levels(run, profile);
     TN_TRY(status);
-    drop_dead(run, (int32_t)n);
+    for (size_t i = n; i < next; i++) drop_dead(run, (int32_t)i);
   }
   for (size_t i = 0; i < g->output_count; i++) TN_TRY(output_of(run, i, &values[i]));
   return TENON_OK;

@@ -36,11 +36,14 @@ struct tenon_executable_t {
   tn_mutex_t lock;                /* of idle, libraries */
   const tn_library_t **libraries; /* in use, each once: of kernels that others added to the nodes' operators */
   size_t library_count, library_capacity;
-  struct tn_run_t *idle;   /* states that no run uses now */
-  bool is_planned;         /* all on the CPU; else each node is a call: eager.c */
-  tn_placement_t place;    /* of nodes, where runs are not planned */
-  tn_recorded_t recorded;  /* runs on a device */
-  tenon_tensor_t **placed; /* constants on homes beside the host: edge * homes + home */
+  struct tn_run_t *idle;     /* states that no run uses now */
+  bool is_planned;           /* all on the CPU; else each node is a call: eager.c */
+  tn_placement_t place;      /* of nodes, where runs are not planned */
+  tn_recorded_t recorded;    /* runs on a device */
+  tenon_tensor_t **placed;   /* constants on homes beside the host: edge * homes + home */
+  struct tn_claim_t *claims; /* groups of nodes that devices have claimed: group.h */
+  size_t claim_count;
+  char *claim_report; /* what became of claims; NULL: nobody was asked */
 };
 
 /* where an edge's memory is */

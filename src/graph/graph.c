@@ -154,12 +154,12 @@ static tenon_status_t add_node(tenon_graph_t *graph, const char *name, const ten
   uint32_t attr_count = op->schema.attr_count;
   tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
   tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);
-  tn_node_t node = {tn_arena_text(&graph->arena, name, strlen(name)),
-                    op,
-                    values,
-                    own,
-                    output_count,
-                    tn_arena_array(&graph->arena, (size_t)output_count + 1, sizeof *node.outputs)};
+  tn_node_t node = {.name = tn_arena_text(&graph->arena, name, strlen(name)),
+                    .op = op,
+                    .attrs = values,
+                    .operands = own,
+                    .output_count = output_count,
+                    .outputs = tn_arena_array(&graph->arena, (size_t)output_count + 1, sizeof *node.outputs)};
   if (!values || !own || !node.name || !node.outputs) return tn_no_memory("a graph", 0);
   for (uint32_t i = 0; i < attr_count; i++) {
     if (!tn_value_copy(&attrs[i], &graph->arena, &values[i])) return tn_no_memory("a graph", 0);

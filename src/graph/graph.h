@@ -28,6 +28,8 @@ typedef struct tn_node_t {
   const tenon_operand_t *operands; /* for each tensor argument of the schema */
   int32_t output_count; /* results, items of list results one by one, then written inputs that no result is */
   tenon_edge_t *outputs;
+  bool is_bounded; /* inference found extents that only run knows */
+  int32_t group;   /* 1 + the claim of the executable that it is in; 0: none.  Such nodes are left as they are */
 } tn_node_t;
 
 struct tenon_graph_t {

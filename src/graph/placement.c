@@ -10,13 +10,15 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/table.h"
+#include "graph/group.h"
 #include "graph/rates.h"
 
 enum { UNKNOWN_EXTENT = 32 };  /* what a symbol counts as */
 enum { EARLIEST_FINISH = -1 }; /* a way of choosing, beside the homes */
-enum { ONLY_DEVICE, PINNED, OF_HOST, ONLY_KERNEL, NO_KERNEL, PREFERRED, EARLIEST };
+enum { ONLY_DEVICE, PINNED, CLAIMED, OF_HOST, ONLY_KERNEL, NO_KERNEL, PREFERRED, EARLIEST };
 static const char *const reasons[] = {"the only device",
                                       "pinned",
+                                      "claimed",
                                       "reckons with values of the host",
                                       "no other device has a kernel",
                                       "no kernel there: falls back to the CPU",
@@ -62,6 +64,12 @@ static bool matches(const char *pattern, const char *name) { /* '*': any charact
 
 static bool is_pinned(const char *pattern, const tn_node_t *node) {
   return node->op && (matches(pattern, node->name) || matches(pattern, node->op->name));
+}
+
+const tenon_pin_t *tn_pin_of(const tenon_compile_t *options, const tn_node_t *node) {
+  for (uint32_t i = options->pin_count; i-- > 0;)
+    if (options->pins[i].node && is_pinned(options->pins[i].node, node)) return &options->pins[i];
+  return NULL;
 }
 
 static bool any_pinned(const char *pattern, const tenon_graph_t *graph) {
@@ -244,7 +252,7 @@ static void choose(placer_t *p, size_t n, int32_t way, tn_choice_t *choice) {
   const tn_node_t *node = &p->graph->nodes[n];
   int32_t able[TN_HOMES_MOST], count = 0;
   *choice = place->nodes[n];
-  if (choice->pin >= 0) return;
+  if (choice->pin >= 0 || node->group) return;
   if (is_of_host(p, node)) {
     choice->home = (uint8_t)place->host, choice->why = OF_HOST;
     return;
@@ -319,15 +327,24 @@ static void choose_only(placer_t *p) { /* one device: no estimate is needed */
   p->placement->by = "one device";
   for (size_t n = 0; n < p->graph->node_count; n++) {
     tn_choice_t *choice = &p->placement->nodes[n];
-    if (choice->pin >= 0) continue;
+    if (choice->pin >= 0 || p->graph->nodes[n].group) continue;
     bool of_host = is_of_host(p, &p->graph->nodes[n]);
     choice->home = (uint8_t)(of_host ? p->placement->host : 0);
     choice->why = of_host ? OF_HOST : has_kernel(p, &p->graph->nodes[n], 0) ? ONLY_DEVICE : NO_KERNEL;
   }
 }
 
+/* After pins, which claims keep to. */
+static void place_groups(tn_placement_t *place, const tenon_graph_t *graph, const tn_claim_t *claims) {
+  for (size_t n = 0; n < graph->node_count; n++) {
+    if (!graph->nodes[n].group) continue;
+    place->nodes[n].home = (uint8_t)tn_home_of(place, claims[graph->nodes[n].group - 1].group->device);
+    place->nodes[n].why = CLAIMED;
+  }
+}
+
 tenon_status_t tn_place_graph(const tenon_graph_t *graph, const tenon_graph_t *source, const tenon_compile_t *options,
-                              tn_placement_t *place) {
+                              const tn_claim_t *claims, tn_placement_t *place) {
   static const tenon_device_t cpu = {1, 0};
   placer_t p = {.graph = graph, .placement = place};
   *place = (tn_placement_t){.host = -1};
@@ -341,10 +358,11 @@ tenon_status_t tn_place_graph(const tenon_graph_t *graph, const tenon_graph_t *s
     status = add_home(place, options->devices[i]);
   place->candidate_count = place->home_count;
   if (status == TENON_OK) status = read_pins(place, graph, source, options);
+  if (status == TENON_OK) place_groups(place, graph, claims);
   if (status == TENON_OK && (place->host = tn_home_of(place, cpu)) < 0)
     place->homes[place->host = place->home_count++] = cpu;
   for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++) {
-    bool stays = place->nodes[n].pin < 0 || place->nodes[n].home == place->host;
+    bool stays = (place->nodes[n].pin < 0 && !graph->nodes[n].group) || place->nodes[n].home == place->host;
     mark_results(&p, &graph->nodes[n], stays && is_of_host(&p, &graph->nodes[n]));
   }
   if (status == TENON_OK && place->candidate_count > 1) {

@@ -6,6 +6,8 @@
 
 #include "graph/graph.h"
 
+struct tn_claim_t; /* group.h */
+
 enum { TN_HOMES_MOST = 16 };
 
 typedef struct tn_choice_t { /* of a node */
@@ -26,9 +28,12 @@ typedef struct tn_placement_t {
   uint64_t crossings;                /* values that go from one home to another */
 } tn_placement_t;
 
-/* Chooses for each node.  Errors: a pin that names no node or no device, too many devices, measuring failed. */
+/* The pin that decides about a node, the last that names it; NULL: none does. */
+const tenon_pin_t *tn_pin_of(const tenon_compile_t *options, const tn_node_t *node);
+/* Chooses for each node; those of groups (`claims`, NULL: there are none) are where their group is.  Errors: a pin that names no
+ * node or no device, too many devices, measuring failed. */
 tenon_status_t tn_place_graph(const tenon_graph_t *graph, const tenon_graph_t *source, const tenon_compile_t *options,
-                              tn_placement_t *out_placement);
+                              const struct tn_claim_t *claims, tn_placement_t *out_placement);
 void tn_placement_clear(tn_placement_t *placement);
 /* What went where and why, and what crosses. */
 void tn_placement_print(const tn_placement_t *placement, const tenon_graph_t *graph, tn_text_t *text);

@@ -388,6 +388,8 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, ch
   if (strcmp(what, "graph") == 0) return tenon_graph_dump(e->graph, out_text);
   if (strcmp(what, "plan") == 0) {
     print_plan(e, &text);
+  } else if (strcmp(what, "claims") == 0) {
+    tn_text_add(&text, "%s", e->claim_report ? e->claim_report : "claims: none: no device was asked\n");
   } else if (strcmp(what, "shapes") == 0) {
     for (size_t i = 0; i < e->graph->edge_count; i++) {
       const tn_edge_t *edge = &e->graph->edges[i];
@@ -401,7 +403,7 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, ch
     else tn_placement_print(&e->place, e->graph, &text);
     tn_recorded_print(&e->recorded, &text);
   } else {
-    return tn_fail(TENON_INVALID, "dump '%s': expected graph, shapes, placement or plan", what);
+    return tn_fail(TENON_INVALID, "dump '%s': expected graph, shapes, claims, placement or plan", what);
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;

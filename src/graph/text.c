@@ -54,7 +54,9 @@ static void print_node(const tenon_graph_t *graph, const tn_node_t *node, tn_tex
     separator = ", ";
   }
   print_attrs(node, text, separator);
-  tn_text_add(text, ")  # %s\n", node->name);
+  tn_text_add(text, ")  # %s", node->name);
+  if (node->group) tn_text_add(text, ", group %d", (int)node->group);
+  tn_text_add(text, "\n");
 }
 
 tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text) {

@@ -114,7 +114,7 @@ tenon_status_t tn_pass_fuse(tenon_graph_t *graph) {
   TN_TRY(tn_rewrite_begin(&r, graph));
   tenon_status_t status = TENON_OK;
   for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
-    if (graph->nodes[n].op) status = fuse_node(&r, &graph->nodes[n]);
+    if (graph->nodes[n].op && !graph->nodes[n].group) status = fuse_node(&r, &graph->nodes[n]);
   tn_rewrite_end(&r);
   return status;
 }

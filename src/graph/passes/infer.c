@@ -100,6 +100,7 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   void *state = NULL;
   if (op->create && op->infer) TN_TRY(tn_state_get(op, node->attrs, &state));
   TN_TRY(tn_infer(&inference, op, node->attrs, state, inputs, outputs));
+  ((tn_node_t *)(uintptr_t)node)->is_bounded = inference.is_bounded;
   int32_t at = 0;
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_meta_t *meta = outputs[o];

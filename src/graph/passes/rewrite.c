@@ -48,7 +48,7 @@ tn_node_t *tn_only_user(const tn_rewrite_t *r, tenon_edge_t edge) {
   for (size_t i = 0; i < r->graph->output_count; i++)
     if (r->graph->outputs[i] == edge) return NULL;
   tn_node_t *node = &r->graph->nodes[r->user[edge]];
-  return node->op ? node : NULL;
+  return node->op && !node->group ? node : NULL;
 }
 
 tenon_edge_t tn_operand(const tn_node_t *node, uint32_t index) {

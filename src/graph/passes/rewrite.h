@@ -15,7 +15,7 @@ tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph);
 void tn_rewrite_end(tn_rewrite_t *r);
 /* The node that makes the edge, if it is of that operator; else NULL. */
 tn_node_t *tn_maker(const tn_rewrite_t *r, tenon_edge_t edge, const char *op);
-/* The only node that reads the edge, if it is read once and is no output; else NULL. */
+/* The only node that reads the edge, if it is read once and is no output, and is not claimed; else NULL. */
 tn_node_t *tn_only_user(const tn_rewrite_t *r, tenon_edge_t edge);
 bool tn_node_is(const tn_node_t *node, const char *op);
 /* First edge of an operand, -1 when absent. */
