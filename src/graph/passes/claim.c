@@ -120,7 +120,6 @@ static tenon_status_t check_node(const claiming_t *c, uint32_t n) {
   if (node->op->traits & TENON_RANDOM) return tn_fail(TENON_UNIMPLEMENTED, "it draws random numbers");
   if (seen->taken) return tn_fail(TENON_DENIED, "it is pinned to another device");
   if (!(node->op->traits & TENON_PURE)) return tn_fail(TENON_UNIMPLEMENTED, "its operator is not pure");
-  if (node->is_bounded) return tn_fail(TENON_UNIMPLEMENTED, "the shape of its result is known only after it has run");
   for (uint32_t i = 0; i < schema->attr_count; i++) {
     uint32_t kind = node->attrs[i].kind;
     if (kind == TENON_KIND_GRAPH || kind == TENON_KIND_TENSOR || kind == TENON_KIND_TENSORS)
@@ -136,6 +135,7 @@ static tenon_status_t check_node(const claiming_t *c, uint32_t n) {
       TN_TRY(check_edge(view_of(c), seen->inputs[k]));
     }
   }
+  if (node->is_bounded) return tn_fail(TENON_UNIMPLEMENTED, "the shape of its result is known only after it has run");
   for (uint32_t o = 0; o < schema->output_count; o++)
     if (schema->outputs[o].is_host)
       return tn_fail(TENON_UNIMPLEMENTED, "its result %s is a value of the host", schema->outputs[o].name);
