@@ -52,6 +52,20 @@ FAULTS = {
     "callback_twice": ("callbacks.", "expected to be called once"),
     "callback_early": ("callbacks.after_work callbacks.behind_wait", "called before the work"),
     "callback_lost": ("callbacks.once", "hangs: .* callbacks"),
+    "claims_past_the_end": ("claims.", "claim took node 4 of a graph with 4 nodes"),
+    "claims_twice": ("claims.", "in two groups"),
+    "claims_around": ("claims.", "a path leaves a group and comes back"),
+    "claims_what_it_has_not": ("claims.", "an operator that it cannot know"),
+    "claims_change": ("claims.", "claim of the same graph gave"),
+    "group_at_once": ("claims.order", "is the order kept"),
+    "weights_not_taken": ("claims.", "whose view and constants are gone|crashes"),
+    "group_freed_early": ("claims.freed_busy", "was freed while its run was enqueued"),
+    "runs_share_arguments": ("claims.", "several runs of a group"),
+    "group_leaks": ("claims.", "groups keep memory"),
+    "group_writes_behind": ("claims.", "bytes behind result"),
+    "loads_anything": ("claims.damaged", "expected TENON_INVALID"),
+    "group_after_failure": ("claims.after_failure", "is left undone"),
+    "half_of_claims": ("table.", "group_load: of these slots all are there or none"),
     "error_lost": ("failures.", "is the error lost"),
     "error_not_sticky": ("failures.", "is it sticky"),
     "blames_another": ("failures.", "blames"),
@@ -131,7 +145,7 @@ def guide(file):
 
 def known():
     """The names in the sources of the faults: each is tested, and no other."""
-    text = "".join(open(os.path.join(ROOT, "tests/conformance/device/faults", file), encoding="utf-8").read() for file in ("copies.c", "orders.c", "others.c"))
+    text = "".join(open(os.path.join(ROOT, "tests/conformance/device/faults", file), encoding="utf-8").read() for file in ("copies.c", "orders.c", "claims.c", "others.c"))
     return set(re.findall(r'\{"(\w+)", \w+\}', text))
 
 

@@ -60,8 +60,9 @@ static void groups(tenon_on_t on) {
       {SLOT(memory_import), SLOT(memory_forget)},
       {SLOT(stream_import), SLOT(stream_forget)},
       {SLOT(compile), SLOT(program_load), SLOT(program_unload), SLOT(kernel_find), SLOT(launch)},
-      {SLOT(record_begin), SLOT(record_end), SLOT(replay), SLOT(recording_free)}};
-  for (int g = 0; g < 7; g++)
+      {SLOT(record_begin), SLOT(record_end), SLOT(replay), SLOT(recording_free)},
+      {SLOT(claim), SLOT(group_compile), SLOT(group_run), SLOT(group_save), SLOT(group_load), SLOT(group_free)}};
+  for (int g = 0; g < 8; g++)
     for (int i = 1; i < 8 && slots[g][i].name; i++)
       EXPECT(is_there(slots[g][i]) == is_there(slots[g][0]),
              "the table has %s but not %s: of these slots all are there or none",

@@ -163,7 +163,8 @@ const char *lacks(uint32_t needs, tenon_on_t on) {
                                       "no slot memory_import",
                                       "no slot stream_import",
                                       "no slot forked",
-                                      "memory has no addresses"};
+                                      "memory has no addresses",
+                                      "it claims no groups of graphs"};
   uint32_t has = 0;
   if (HAS_STREAMS) has |= NEEDS_STREAMS;
   if (HAS_EVENTS) has |= NEEDS_EVENTS;
@@ -184,6 +185,7 @@ const char *lacks(uint32_t needs, tenon_on_t on) {
   if (HAS(stream_import) && HAS(stream_forget)) has |= NEEDS_STREAM_IMPORT;
   if (HAS(forked)) has |= NEEDS_FORK;
   if (rig.properties.features & TENON_DEVICE_ADDRESSES) has |= NEEDS_ADDRESSES;
+  if (HAS_CLAIMS) has |= NEEDS_CLAIMS;
   for (uint32_t bit = 0; bit < sizeof names / sizeof *names; bit++)
     if (needs >> bit & 1 && !(has >> bit & 1)) return names[bit];
   return NULL;

@@ -12,7 +12,7 @@ enum { /* what a case needs */
   NEEDS_STREAMS = 1, NEEDS_EVENTS = 2, NEEDS_CALLBACK = 4, NEEDS_PINNED = 8, NEEDS_FILL = 16, NEEDS_PEER = 32 /* ordinal */,
   NEEDS_TIMES = 64, NEEDS_RECORD = 128, NEEDS_SOURCE = 256, NEEDS_HOOK = 512 /* enqueue_failure */, NEEDS_LEVEL = 1024
   /* memory_free */, NEEDS_DIRECT = 2048 /* peers says 1 */, NEEDS_NATIVE = 4096, NEEDS_LIBRARY = 8192,
-  NEEDS_MEMORY_IMPORT = 16384, NEEDS_STREAM_IMPORT = 32768, NEEDS_FORK = 65536, NEEDS_ADDRESSES = 131072,
+  NEEDS_MEMORY_IMPORT = 16384, NEEDS_STREAM_IMPORT = 32768, NEEDS_FORK = 65536, NEEDS_ADDRESSES = 131072, NEEDS_CLAIMS = 262144,
   PLUGIN = 1 << 29, /* is run once, not for each ordinal, with nothing started and `on` NULL */
   ALONE = 1 << 30   /* a PLUGIN case in a process of its own, for it starts ordinals */
 };
@@ -80,6 +80,8 @@ void must(tenon_status_t status, const char *format, ...) __attribute__((format(
   (HAS_STREAMS && HAS(event_create) && HAS(event_destroy) && HAS(event_record) && HAS(event_query) &&                  \
    HAS(event_synchronize) && HAS(stream_wait))
 #define HAS_RECORD (HAS(record_begin) && HAS(record_end) && HAS(replay) && HAS(recording_free))
+#define HAS_CLAIMS                                                                                                     \
+  (HAS(claim) && HAS(group_compile) && HAS(group_run) && HAS(group_save) && HAS(group_load) && HAS(group_free))
 #define HAS_SOURCE (HAS(compile) && HAS(program_load) && HAS(program_unload) && HAS(kernel_find) && HAS(launch))
 
 /* ---- the host, contexts ---- */

@@ -10,7 +10,10 @@ typedef struct fault_t {
   void (*apply)(tenon_device_table_t *table); /* which is a copy of the correct one */
 } fault_t;
 
-extern const fault_t copy_faults[], order_faults[], other_faults[]; /* up to one without name */
-extern tenon_device_table_t correct;                                /* the table of the example */
+extern const fault_t copy_faults[], order_faults[], claim_faults[], other_faults[]; /* up to one without name */
+extern tenon_device_table_t correct;                                                /* the table of the example */
+
+/* Groups of graphs, which the example does not have: claims.c. */
+void claims_add(tenon_device_table_t *table);
 
 #endif
