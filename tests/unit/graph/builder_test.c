@@ -141,7 +141,7 @@ TEST("a graph is text, with names, shapes and attributes") {
   CHECK_TEXT(text, "no plan: run it first");
   tenon_text_release(text), text = NULL;
   CHECK_STATUS(tenon_executable_dump(e, "weather", &text), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "expected graph, shapes, placement or plan");
+  CHECK_TEXT(tenon_error(), "expected graph, shapes, claims, placement or plan");
   tenon_graph_release(graph), tenon_builder_release(b);
   tenon_executable_retain(e), tenon_executable_release(e);
   CHECK_GRAPH(e, TEXTS("f32[2] 9 -9"), TEXTS("f32[2] 5 0"));
