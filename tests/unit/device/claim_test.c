@@ -10,6 +10,7 @@
 #include "there.h"
 
 #include "device/group.h"
+#include "failing.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_sim(void);
 
@@ -364,7 +365,8 @@ TEST("claims that cannot be groups are handed back, each with its reason, and th
   CLAIM(0, SHAPE);
   check_refused(device, "node 'shape' (core::shape): its result out is a value of the host");
   CLAIM(0, AS_SHAPE);
-  check_refused(device, "node 'as_shape' (core::reshape): its input shape is a value of the host, and 'n' is no constant");
+  check_refused(device,
+                "node 'as_shape' (core::reshape): its input shape is a value of the host, and 'n' is no constant");
   CLAIM(0, FIND);
   check_refused(device, "node 'find' (core::nonzero): the shape of its result is known only after it has run");
   CLAIM(0, WORDS);
@@ -500,6 +502,68 @@ TEST("out of memory and a launch that is refused are told, and the next run work
   check_dump(e, "claims", "handed back: ");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
+}
+
+typedef struct trial_t {
+  tenon_graph_t *graph;
+  tenon_device_t device;
+} trial_t;
+
+/* Compiles and runs; what comes out must be right, claimed or not. */
+static tenon_status_t try_all(void *context) {
+  const trial_t *t = context;
+  tenon_compile_t options = {.size = sizeof options, .device = t->device};
+  tenon_executable_t *e = NULL;
+  tenon_tensor_t *x = NULL, *outputs[2] = {NULL};
+  int64_t shape[2] = {2, 3};
+  float numbers[6] = {1, 2, 3, 4, 5, 6}, z[4] = {0, 64, 361, 1936};
+  tenon_status_t status = tenon_executable_create(t->graph, &options, &e);
+  if (status == TENON_OK) status = tenon_tensor_create(tenon_dtype(TENON_F32), 2, shape, &x);
+  if (status == TENON_OK) memcpy(x->data, numbers, sizeof numbers), status = tenon_executable_run(e, &x, outputs, NULL);
+  if (status == TENON_OK) CHECK(memcmp(outputs[1]->data, z, sizeof z) == 0);
+  tenon_tensor_release(x), tenon_tensor_release(outputs[0]), tenon_tensor_release(outputs[1]);
+  tenon_executable_release(e);
+  return status;
+}
+
+TEST("when the n-th allocation of the host fails nothing is lost, and the next compilation and run work") {
+  tenon_shutdown();
+  trial_t t = {NULL, start()};
+  tenon_builder_t *b = layers("f32[2] -30 -20");
+  CHECK_STATUS(tenon_builder_finish(b, &t.graph), TENON_OK);
+  tenon_builder_release(b);
+  empty_cache();
+  fail_each("compiling a group, and running it", try_all, &t, 1);
+  fail_each("loading a group, and running it", try_all, &t, 1);
+  CHECK(stats_of(t.device).live == 0 && tn_groups_count(ordinal_of(t.device)) == 0);
+  tenon_graph_release(t.graph);
+}
+
+TEST("when the n-th call of the device fails that is told, nothing is lost, and the next run works") {
+  static const char *const calls[] = {"allocate", "copy", "launch", "group_compile"};
+  trial_t t = {NULL, start()};
+  tenon_builder_t *b = layers("f32[2] -30 -20");
+  CHECK_STATUS(tenon_builder_finish(b, &t.graph), TENON_OK);
+  tenon_builder_release(b);
+  for (int i = 0; i < 4; i++) {
+    int failed = 0;
+    for (int n = 1; n <= 8; n++) {
+      char settings[60];
+      empty_cache();
+      snprintf(settings, sizeof settings, "fail=%s:%d", calls[i], n);
+      sim_set(t.device, settings);
+      tenon_status_t status = try_all(&t);
+      failed += status != TENON_OK;
+      if (status != TENON_OK) CHECK_TEXT(tenon_error(), calls[i]);
+      snprintf(settings, sizeof settings, "fail=%s:0", calls[i]);
+      sim_set(t.device, settings);
+      CHECK_STATUS(try_all(&t), TENON_OK);
+    }
+    CHECK((failed > 0) ==
+          (i == 1 || i == 2)); /* memory is asked for again, and a group that is not compiled handed back */
+  }
+  CHECK(stats_of(t.device).live == 0 && tn_groups_count(ordinal_of(t.device)) == 0);
+  tenon_graph_release(t.graph);
 }
 
 TEST("memory of groups is given back, 50 times over") {
