@@ -191,6 +191,22 @@ TEST("nodes between two parts of a graph make two groups, and nodes stand in an 
   tenon_executable_release(e);
 }
 
+TEST("nodes of a group are not fused with those before and behind it") {
+  tenon_device_t device = start();
+  tenon_builder_t *b = graph_begin();
+  tenon_axis_t axes[2] = {{1, NULL}, {2, NULL}};
+  tenon_edge_t x;
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x), TENON_OK);
+  tenon_edge_t w = graph_constant(b, "w", "f32[2, 2] 1 0 0 1"), sum = two(b, "sum", "core::add", x, x);
+  tenon_edge_t product = two(b, "product", "core::matmul", sum, w), tanh = two(b, "behind", "core::tanh", product, -1);
+  graph_output(b, "y", two(b, "last", "core::mul", two(b, "next", "core::add", tanh, tanh), tanh));
+  tenon_executable_t *e = compiled(b, device, NULL);
+  check_dump(e, "claims", "2 groups with 4 of 5 nodes");
+  check_dump(e, "graph", "core::matmul(sum:0, w, None)  # product, group 1\n");
+  CHECK_GRAPH(e, TEXTS("f32[1, 2] 0 0.5"), TEXTS("f32[1, 2] 0 1.16005136")); /* 2 tanh(1)^2 */
+  tenon_executable_release(e);
+}
+
 TEST("a group whose extents are symbols gets outputs of the shapes that its nodes infer, also empty ones") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
