@@ -202,8 +202,13 @@ TEST("nodes of a group are not fused with those before and behind it") {
   graph_output(b, "y", two(b, "last", "core::mul", two(b, "next", "core::add", tanh, tanh), tanh));
   tenon_executable_t *e = compiled(b, device, NULL);
   check_dump(e, "claims", "2 groups with 4 of 5 nodes");
-  check_dump(e, "graph", "core::matmul(sum:0, w, None)  # product, group 1\n");
+  check_dump(e, "graph", "w, None)  # product, group 1\n");
   CHECK_GRAPH(e, TEXTS("f32[1, 2] 0 0.5"), TEXTS("f32[1, 2] 0 1.16005136")); /* 2 tanh(1)^2 */
+  tenon_executable_release(e);
+  is_wrong = wrong_count = 1, wrong[0].count = 2, wrong[0].nodes[0] = 1, wrong[0].nodes[1] = 2;
+  e = compiled(layers("f32[2] -30 -20"), device, NULL);
+  check_dump(e, "graph", "core::matmul(x, w, None)  # product\n");
+  CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
 }
 
