@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "sanitizer.h"
 #include "tensors.h"
 
 #include "operators.h"
@@ -601,6 +602,25 @@ TEST("memory of groups is given back, 50 times over") {
   }
   CHECK(after == before);
   CHECK(freed == 50 && tn_groups_count(o) == 0);
+}
+
+static tenon_executable_t *of_parent;
+
+static void runs_in_child(void) {
+  CHECK_GRAPH(of_parent, given, wanted);
+  tenon_executable_release(of_parent);
+}
+
+TEST("a child of fork runs groups of its parent, and lets them go") {
+#ifdef IS_INSTRUMENTED
+  SKIP("sanitizers do not follow a process with threads into a child");
+#endif
+  of_parent = compiled(layers("f32[2] -30 -20"), start(), NULL);
+  CHECK_GRAPH(of_parent, given, wanted);
+  CHECK(in_child(runs_in_child));
+  CHECK_GRAPH(of_parent, given, wanted);
+  CHECK(runs == 2 && freed == 0);
+  tenon_executable_release(of_parent);
 }
 
 TEST("an executable that outlives its device says so, and can be released") {

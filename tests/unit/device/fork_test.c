@@ -1,27 +1,10 @@
 /* Children of fork: a device whose plug-in goes on there works, and one that cannot says why, in its plug-in's words. */
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "check.h"
 #include "sanitizer.h"
 #include "tensors.h"
 
 #include "operators.h"
 #include "there.h"
-
-/* Runs in a child; true if no check fails there. */
-static bool in_child(void (*function)(void)) {
-  int status = -1;
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    check_failures = 0;
-    function();
-    _exit(check_failures != 0);
-  }
-  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
 
 static tenon_tensor_t *x;
 
