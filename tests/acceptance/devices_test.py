@@ -57,6 +57,7 @@ FAULTS = {
     "claims_around": ("claims.", "a path leaves a group and comes back"),
     "claims_what_it_has_not": ("claims.", "an operator that it cannot know"),
     "claims_change": ("claims.", "claim of the same graph gave"),
+    "claims_of_others": ("claims.", "which another device has"),
     "group_at_once": ("claims.order", "is the order kept"),
     "weights_not_taken": ("claims.", "whose view and constants are gone|crashes"),
     "group_freed_early": ("claims.freed_busy", "was freed while its run was enqueued"),

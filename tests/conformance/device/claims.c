@@ -93,6 +93,17 @@ static void unknown(tenon_on_t on) {
          graph.nodes[wishes.at[0].nodes[0]].op);
 }
 
+static void taken(tenon_on_t on) {
+  chain(&graph);
+  for (uint32_t n = 4; n < 8; n++) graph.nodes[n].taken = 1;
+  must_claim(on, &graph, &wishes);
+  for (uint32_t n = 4; n < 8; n++) EXPECT(!group_of(n), "claim took node %u, which another device has", n);
+  for (uint32_t n = 0; n < 4; n++)
+    EXPECT(!group_of(n) || group_of(n) != group_of(n + 8),
+           "claim took nodes %u and %u as one group: a path leaves it, by nodes of another device, and comes back", n,
+           n + 8);
+}
+
 static void not_known(tenon_on_t on) {
   graph_layers(&graph);
   for (uint32_t e = 0; e < graph.view.edge_count; e++)
@@ -135,6 +146,7 @@ const case_t claim_cases[] = {
     {"claims.sound", "Groups name nodes of the graph, each once, and give a reason.", NEEDS_CLAIMS, sound},
     {"claims.paths", "No path leaves a group and comes back, in one group or between groups.", NEEDS_CLAIMS, paths},
     {"claims.unknown", "Operators and versions that nobody can know are left.", NEEDS_CLAIMS, unknown},
+    {"claims.taken", "Nodes of another device are left, and paths go through them.", NEEDS_CLAIMS, taken},
     {"claims.not_known", "Extents, ranks and dtypes may be unknown.", NEEDS_CLAIMS, not_known},
     {"claims.again", "The same graph is claimed the same way.", NEEDS_CLAIMS, again},
     {"claims.settings", "A setting that it does not know is refused by name, or not looked at.", NEEDS_CLAIMS,

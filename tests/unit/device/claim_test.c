@@ -129,6 +129,62 @@ TEST("a group comes after what other streams do to its inputs, and a missing wai
   tenon_stream_release(own), tenon_stream_release(other);
 }
 
+/* ---- several devices ------------------------------------------------------------------------------------------------------- */
+
+static tenon_builder_t *two_chains(void) { /* of three nodes and of two, and one between */
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), c = graph_constant(b, "c", "f32[] 3");
+  tenon_edge_t a = two(b, "a3", "core::add", two(b, "a2", "core::mul", two(b, "a1", "core::add", x, c), c), c);
+  tenon_edge_t between = two(b, "between", "core::abs", a, -1);
+  graph_output(b, "y", two(b, "b2", "core::mul", two(b, "b1", "core::add", between, c), c));
+  return b;
+}
+
+static tenon_executable_t *spread(const char *claims, uint32_t pin_count, const tenon_pin_t *pins) {
+  tenon_device_t both[2] = {device_of("sim", 0), device_of("sim", 1)};
+  return graph_compile_with(
+      two_chains(),
+      (tenon_compile_t){.devices = both, .device_count = 2, .claims = claims, .pin_count = pin_count, .pins = pins});
+}
+
+TEST("of several devices each is asked in turn for what is left, and nodes run where their group is") {
+  tenon_shutdown(); /* and with it the stream that failed */
+  (void)start();
+  tenon_executable_t *e = spread("groups=1", 0, NULL);
+  check_dump(e, "claims", "claims of sim:0: 1 group with 3 of 6 nodes\n  group 1 (core::add 'a1', ");
+  check_dump(e, "claims", "claims of sim:1: 1 group with 2 of 6 nodes\n  group 2 (core::add 'b1', core::mul 'b2')");
+  check_dump(e, "placement", "core::mul  sim:0        claimed");
+  check_dump(e, "placement", "core::mul  sim:1        claimed");
+  CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54")); /* (4 3 + 3 + 3) 3 */
+  CHECK(runs == 2 && made == 2);
+  tenon_executable_release(e);
+}
+
+TEST("what is pinned to another device is not claimed") {
+  (void)start();
+  tenon_pin_t pin = {"a3", device_of("sim", 1)};
+  tenon_executable_t *e = spread("", 1, &pin);
+  check_dump(e, "claims", "claims of sim:0: 2 groups with 4 of 6 nodes");
+  check_dump(e, "claims", "left: 1 of core::add: another device has it");
+  check_dump(e, "placement", "core::add  sim:1        pinned by 'a3'");
+  CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54"));
+  tenon_executable_release(e);
+  is_wrong = wrong_count = 1, wrong[0].count = 2, wrong[0].nodes[0] = 1, wrong[0].nodes[1] = 2;
+  e = spread("", 1, &pin);
+  check_dump(e, "claims", "node 'a3' (core::add): it is pinned to another device");
+  CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54"));
+  tenon_executable_release(e);
+}
+
+TEST("runs of groups are recorded") {
+  tenon_compile_t options = {.device = start(), .flags = TENON_COMPILE_RECORD};
+  tenon_executable_t *e = graph_compile_with(layers("f32[2] -30 -20"), options);
+  for (int i = 0; i < 4; i++) CHECK_GRAPH(e, given, wanted);
+  check_dump(e, "placement", "recordings: 1, replayed 4 times");
+  CHECK(runs == 2); /* once before it is recorded, once into the recording */
+  tenon_executable_release(e);
+}
+
 /* ---- settings ----------------------------------------------------------------------------------------------------------- */
 
 TEST("claims can be switched off, and settings go to the device, which says what it does not know") {

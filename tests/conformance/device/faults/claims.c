@@ -55,7 +55,9 @@ static int is_plain(const tenon_meta_t *edge) {
 static int can(const tenon_graph_view_t *view, uint32_t n) {
   const tenon_graph_node_t *node = view->nodes[n];
   uint32_t count = node->starts[node->argument_count];
-  if (op_of(node) == OPS || count > 2 || node->output_count != 1 || !is_plain(view->edges[node->outputs[0]])) return 0;
+  if (node->taken || op_of(node) == OPS || count > 2 || node->output_count != 1 ||
+      !is_plain(view->edges[node->outputs[0]]))
+    return 0;
   for (uint32_t k = 0; k < count; k++)
     if (!is_plain(view->edges[node->inputs[k]])) return 0;
   if (op_of(node) != 3) return 1;
@@ -272,6 +274,13 @@ static tenon_status_t claim_all(tenon_on_t on, const tenon_graph_view_t *view, c
 }
 FAULT(claims_what_it_has_not, claim, claim_all)
 
+static tenon_status_t claim_taken(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
+                                  tenon_claims_t *out) {
+  for (uint32_t n = 0; n < view->node_count; n++) ((tenon_graph_node_t *)(uintptr_t)view->nodes[n])->taken = 0;
+  return claim(on, view, settings, out);
+}
+FAULT(claims_of_others, claim, claim_taken)
+
 static tenon_status_t claim_other(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
                                   tenon_claims_t *out) {
   static _Atomic uint32_t turn;
@@ -389,6 +398,7 @@ const fault_t claim_faults[] = {{"claims_past_the_end", claims_past_the_end},
                                 {"claims_around", claims_around},
                                 {"claims_what_it_has_not", claims_what_it_has_not},
                                 {"claims_change", claims_change},
+                                {"claims_of_others", claims_of_others},
                                 {"group_at_once", group_at_once},
                                 {"weights_not_taken", weights_not_taken},
                                 {"group_freed_early", group_freed_early},
