@@ -180,7 +180,7 @@ static tenon_status_t run_group(eager_t *run, int32_t first) {
   for (uint32_t i = 0; i < view->output_count && status == TENON_OK; i++)
     *at_home(run->values, e, claim->view.edges[view->outputs[i]], home) = outputs[i];
   tn_scratch_reset(mark);
-  return status;
+  return status == TENON_OK ? status : tn_prefix(status, "%s: ", claim->group->name);
 }
 
 /* ---- the graph -------------------------------------------------------------------------------------------------- */

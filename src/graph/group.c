@@ -174,5 +174,5 @@ tenon_status_t tn_claim_run(const tenon_executable_t *e, const tn_claim_t *claim
   for (uint32_t i = 0; i < view->output_count && status != TENON_OK; i++)
     tenon_tensor_release(outputs[i]), outputs[i] = NULL;
   tn_scratch_reset(mark);
-  return status == TENON_OK ? status : tn_prefix(status, "%s: ", claim->group->name);
+  return status;
 }
