@@ -7,11 +7,11 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build
-suites=(layers format header unit devices dispatch autograd install command errors examples search onnx models offload sanitize)
+suites=(layers format header unit devices dispatch autograd install command errors examples search onnx models offload cuda sanitize)
 declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's"
   [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
-  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU"
+  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
 
 run_layers() { "$python" tests/layers.py; }
@@ -48,6 +48,7 @@ run_search() {
 run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { "$python" tests/acceptance/device_models_test.py; }
+run_cuda() { "$python" tests/acceptance/cuda_test.py; }
 run_sanitize() { scripts/sanitize.sh quick; }
 
 totals_of() { # the last total line of a log; unittest's own form is put into ours

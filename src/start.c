@@ -22,6 +22,7 @@ TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_C const tenon_descriptor_t *tenon_library_null(void);
 TENON_C const tenon_descriptor_t *tenon_library_sim(void);
 TENON_C const tenon_descriptor_t *tenon_library_opencl(void);
+TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
 
 /* ---- devices of the tree --------------------------------------------------------------------------------------------- */
 
@@ -30,7 +31,7 @@ static const struct {
   const char *name;
   const tenon_descriptor_t *(*library)(void);
 } devices[] = {
-    {"null", tenon_library_null}, {"sim", tenon_library_sim}, {"opencl", tenon_library_opencl}, {NULL, NULL}};
+    {"null", tenon_library_null}, {"sim", tenon_library_sim}, {"opencl", tenon_library_opencl}, {"cuda", tenon_library_cuda}, {NULL, NULL}};
 
 static tenon_status_t add_device(const char *name) {
   static tn_mutex_t adding = TN_MUTEX_INIT;

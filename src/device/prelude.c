@@ -37,8 +37,7 @@ static const char opencl[] =
 static const char cuda[] =
     "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; typedef unsigned short "
     "uint16_t;\n"
-    "typedef int int32_t; typedef unsigned int uint32_t; typedef long long int64_t; typedef unsigned long long "
-    "uint64_t;\n"
+    "typedef int int32_t; typedef unsigned int uint32_t; typedef long int64_t; typedef unsigned long uint64_t;\n"
     "#define GLOBAL\n"
     "#define LOCAL\n"
     "extern __shared__ __align__(16) char tenon_shared[];\n"
@@ -186,13 +185,15 @@ static const char all[] =
 
 typedef struct dialect_t {
   const char *words;
-  const char *item, *hidden, *entry, *other,
-      *call; /* of a kernel: its body's first words and parameter, its entry, that of one not wanted, what it passes on */
+  const char *item, *hidden; /* of a kernel's body: first words, parameter */
+  const char *entry, *other; /* first words of its entry; of that of a kernel that is not wanted */
+  const char *name, *call;   /* of the entry: its name, and what it passes on */
 } dialect_t;
 static const dialect_t dialects[] = {
-    [TENON_SOURCE_OPENCL] = {opencl, "static void", "", "__kernel", "static", ""},
-    [TENON_SOURCE_CUDA] = {cuda, "static __device__ void", "", "extern \"C\" __global__", "static __device__", ""},
-    [TENON_SOURCE_C] = {c, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline",
+    [TENON_SOURCE_OPENCL] = {opencl, "static void", "", "__kernel", "static", "name", ""},
+    [TENON_SOURCE_CUDA] = {cuda, "static __device__ void", "", "extern \"C\" __global__", "static __device__",
+                           TN_CUDA_PREFIX "##name", ""},
+    [TENON_SOURCE_C] = {c, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline", "name",
                         "tenon_id, "}};
 
 /* "TENON_P_##k1(t1, n1), ..." */
@@ -222,7 +223,7 @@ void tn_prelude(uint32_t language, tn_text_t *text) {
     add_list(text, "k%, t%, n%", n);
     tn_text_add(text, ") ");
     add_body(text, d, n);
-    tn_text_add(text, "; TENON_E_##name void name(");
+    tn_text_add(text, "; TENON_E_##name void %s(", d->name);
     if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
     else add_list(text, "TENON_K_##k%(t%, n%)", n);
     tn_text_add(text, ") { name##_item(%s", d->call);

@@ -59,11 +59,12 @@ static void add_constants(tn_text_t *text, const char *constants) {
   }
 }
 
-static void add_text(tn_text_t *text, uint32_t language, const tenon_code_t *code, uint32_t kernel,
-                     const char *constants) {
+void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel, const char *constants,
+                     tn_text_t *text) {
   tn_prelude(language, text);
   for (uint32_t i = 0; i < code->kernel_count; i++)
-    tn_text_add(text, "#define TENON_E_%s TENON_%s\n", code->kernels[i].name, i == kernel ? "WANTED" : "UNWANTED");
+    tn_text_add(text, "#define TENON_E_%s TENON_%s\n", code->kernels[i].name,
+                i == kernel || kernel == code->kernel_count ? "WANTED" : "UNWANTED");
   add_constants(text, constants);
   tn_text_add(text, "#line 1 ");
   tn_text_json(text, code->file);
@@ -120,7 +121,7 @@ static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t k
   tn_text_t text = {0}, key = {0};
   if (!language)
     return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name, (int)o->context.ordinal);
-  add_text(&text, language, code, kernel, constants);
+  tn_program_text(language, code, kernel, constants, &text);
   tn_code_key(&key, o);
   tn_text_add(&key, "%u\n", language);
   if (!text.failed) tn_text_bytes(&key, text.data, text.size);
@@ -154,9 +155,12 @@ static tenon_status_t make(tn_ordinal_t *o, const tenon_code_t *code, uint64_t i
 static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t number, const char *constants,
                                   tn_program_t *p) {
   void *native = NULL, *kernel = NULL;
+  char name[300];
   if (p->kernels[number].kernel) return TENON_OK; /* another thread came first */
   TN_TRY(load(o, code, number, constants, &native));
-  tenon_status_t status = o->table->kernel_find(&o->context, native, code->kernels[number].name, &kernel);
+  snprintf(name, sizeof name, "%s%s", language_of(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
+           code->kernels[number].name);
+  tenon_status_t status = o->table->kernel_find(&o->context, native, name, &kernel);
   if (status != TENON_OK) return o->table->program_unload(&o->context, native), status;
   p->kernels[number].native = native;
   __atomic_store_n(&p->kernels[number].kernel, kernel, __ATOMIC_RELEASE);

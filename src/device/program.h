@@ -8,9 +8,14 @@
 #include "device/plugin.h"
 
 enum { TN_SOURCE_PARAMETERS = 12 };
+/* Of kernels' names in CUDA C++, whose own functions (norm, y0, ...) they would else meet. */
+#define TN_CUDA_PREFIX "tenon_k_"
 
 /* The words of source.h in a language. */
 void tn_prelude(uint32_t language, tn_text_t *text);
+/* What a device is given to compile, for one kernel; `kernel` as many as there are: for all of them. */
+void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel, const char *constants,
+                     tn_text_t *text);
 /* The plug-in's kernel.  Errors: no compiler, the compiler's messages, a kernel that the text lacks. */
 tenon_status_t tn_program_kernel(tn_ordinal_t *ordinal, tenon_code_t *code, uint32_t kernel, const char *constants,
                                  void **out_kernel);

@@ -1,0 +1,260 @@
+/* The device "cuda": every NVIDIA GPU that the driver shows, through the driver's own interface, which is opened when somebody
+ * first asks for the device.  Here: what is found, the ordinals, and the table. */
+#include "device.h"
+#include "blas.h"
+#include "event.h"
+#include "grave.h"
+#include "memory.h"
+#include "program.h"
+#include "stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARCH_LEAST = 60, VERSION_LEAST = 11040 };
+
+cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST];
+
+/* What the driver showed; it does not look again in a process. */
+static struct {
+  pthread_mutex_t lock;
+  int numbers[CU_ORDINALS_MOST]; /* of the driver's list */
+  int32_t count;
+  int version;
+  pid_t process;
+  char declined[4000]; /* a line for each that is not used */
+} found = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool cu_device_here(void) { return found.process == getpid(); }
+
+static int number_of(cu_id_t id, cu_enum_t what) {
+  int number = 0;
+  return cu.DeviceGetAttribute(&number, what, id) ? 0 : number;
+}
+
+static int arch_of(cu_id_t id) {
+  return 10 * number_of(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+         number_of(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
+/* ---- looking for devices ---------------------------------------------------------------------------------------------- */
+
+static void look_at(int number) {
+  char name[200] = "a GPU", why[200] = "";
+  cu_id_t id = 0;
+  if (cu.DeviceGet(&id, number)) snprintf(why, sizeof why, "the driver does not open it");
+  else {
+    cu.DeviceGetName(name, (int)sizeof name, id);
+    if (arch_of(id) < ARCH_LEAST)
+      snprintf(why, sizeof why, "it is sm_%d, and sm_%d is needed", arch_of(id), ARCH_LEAST);
+    else if (number_of(id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+      snprintf(why, sizeof why, "its compute mode is \"prohibited\" (nvidia-smi -c 0 allows it)");
+    else if (!number_of(id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
+      snprintf(why, sizeof why, "it has no addresses that are the same for all GPUs");
+    else if (found.count == CU_ORDINALS_MOST) snprintf(why, sizeof why, "there are %d before it", CU_ORDINALS_MOST);
+  }
+  size_t used = strlen(found.declined);
+  if (*why) snprintf(found.declined + used, sizeof found.declined - used, "%d, %s: %s\n", number, name, why);
+  else found.numbers[found.count++] = number;
+}
+
+static tenon_status_t look(const tenon_device_context_t *context) {
+  int count = 0;
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  TENON_TRY(cu_api_open(context));
+  *found.declined = 0;
+  cu_result_t error = cu.DriverGetVersion(&found.version);
+  if (!error && found.version < VERSION_LEAST)
+    return tenon_fail(context, TENON_UNAVAILABLE,
+                      "cuda: the driver is for CUDA %d.%d, and 11.4 is needed: install NVIDIA's driver 470 or newer",
+                      found.version / 1000, found.version % 1000 / 10);
+  found.process = getpid();
+  if (!error) error = cu.Init(0);
+  if (!error) error = cu.DeviceGetCount(&count);
+  if (error || !count)
+    return tenon_fail(context, TENON_UNAVAILABLE,
+                      "cuda: the driver shows no GPU (error %u)%s%s; nvidia-smi lists those that work", error,
+                      visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
+  for (int i = 0; i < count; i++) look_at(i);
+  if (found.count) return TENON_OK;
+  return tenon_fail(context, TENON_UNAVAILABLE, "cuda: none of %d GPUs can be used:\n%s", count, found.declined);
+}
+
+static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_count) {
+  pthread_mutex_lock(&found.lock);
+  tenon_status_t status = found.count ? TENON_OK : look(context);
+  *out_count = found.count;
+  pthread_mutex_unlock(&found.lock);
+  context->plugin = &found;
+  return status;
+}
+
+/* ---- an ordinal ------------------------------------------------------------------------------------------------------- */
+
+static void describe(cu_device_t *device) {
+  cu_id_t id = device->id;
+  size_t memory = 0;
+  device->arch = arch_of(id), device->version = found.version;
+  cu.DeviceGetName(device->name, (int)sizeof device->name, id);
+  snprintf(device->driver, sizeof device->driver, "CUDA %d.%d", found.version / 1000, found.version % 1000 / 10);
+  snprintf(device->target, sizeof device->target, "cuda|sm_%d|%d", device->arch, found.version);
+  cu.DeviceTotalMem(&memory, id);
+  device->memory = memory;
+  device->units = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  device->group_most = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  device->local_plain = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  device->local_most = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  if (device->local_most < device->local_plain) device->local_most = device->local_plain;
+  device->has_pools = number_of(id, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
+}
+
+/* Of what was opened; waits for all work. */
+static void stop(tenon_device_context_t *context) {
+  cu_device_t *device = (cu_device_t *)context->state;
+  bool pushed = false;
+  if (!device) return;
+  context->state = NULL;
+  cu_devices[device->ordinal] = NULL;
+  if (cu_device_here() && device->context) { /* else the driver does not work here */
+    cu_streams_finish(device);
+    cu_graves_end_all(device);
+    cu_blas_close(device);
+    cu_streams_close(device);
+    if (!cu_enter(device, &pushed)) {
+      if (device->base) cu.EventDestroy(device->base);
+      if (device->service) cu.StreamDestroy(device->service);
+      cu_leave(pushed);
+    }
+    cu.DevicePrimaryCtxRelease(device->id);
+  }
+  pthread_mutex_destroy(&device->lock), pthread_mutex_destroy(&device->clock);
+  free(device);
+}
+
+static tenon_status_t forked(tenon_on_t on) {
+  if (cu_device_here()) return TENON_OK;
+  return tenon_fail(on, TENON_UNAVAILABLE,
+                    "cuda:%d: CUDA was opened before this process was forked, and does not work in the child; fork "
+                    "before devices are used, or start a new program (exec, Python's \"spawn\")",
+                    on->ordinal);
+}
+
+static tenon_status_t check_settings(const tenon_device_context_t *context) {
+  for (const char *at = context->settings; *at;) {
+    size_t all = strcspn(at, ",");
+    if (strncmp(at, "nvrtc=", 6) != 0 && strncmp(at, "cublas=", 7) != 0)
+      return tenon_fail(context, TENON_INVALID,
+                        "cuda: TENON_CUDA has '%.*s'; there are nvrtc=PATH and cublas=PATH, with commas between",
+                        (int)all, at);
+    at += all + (at[all] == ',');
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t open_device(tenon_device_context_t *context, cu_device_t *device) {
+  cu_result_t error = cu.DeviceGet(&device->id, device->number);
+  if (!error) {
+    describe(device);
+    error = cu.DevicePrimaryCtxRetain(&device->context, device->id);
+    if (error) device->context = NULL;
+  }
+  if (!error) CU_IN(device, error, cu.StreamCreate(&device->service, CU_STREAM_NON_BLOCKING));
+  if (error) return cu_fail(context, error, "cannot open %s", device->name);
+  return cu_stream_open(context, NULL, &device->first);
+}
+
+static tenon_status_t start(tenon_device_context_t *context) {
+  TENON_TRY(forked(context));
+  TENON_TRY(check_settings(context));
+  if (context->ordinal < 0 || context->ordinal >= found.count)
+    return tenon_fail(context, TENON_INVALID, "cuda:%d: there are %d ordinals", context->ordinal, found.count);
+  cu_device_t *device = (cu_device_t *)calloc(1, sizeof *device);
+  if (!device) return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);
+  pthread_mutex_init(&device->lock, NULL), pthread_mutex_init(&device->clock, NULL);
+  device->ordinal = context->ordinal, device->number = found.numbers[context->ordinal];
+  context->state = device;
+  tenon_status_t status = open_device(context, device);
+  if (status == TENON_OK) cu_devices[device->ordinal] = device;
+  else stop(context);
+  return status;
+}
+
+static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) {
+  static const uint32_t computes[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16, TENON_I32,
+                                      TENON_U32,  TENON_I64, TENON_U64, TENON_F32, TENON_F64, 0};
+  static const uint32_t atomics[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32, TENON_F64, 0};
+  const cu_device_t *device = cu_device(on);
+  out->features = TENON_DEVICE_ADDRESSES | TENON_DEVICE_OVERLAPS | TENON_DEVICE_TIMES | TENON_DEVICE_WIDE_ATOMICS;
+  out->name = device->name, out->driver = device->driver, out->target = device->target;
+  out->memory = out->largest = device->memory;
+  out->alignment = 256; /* of what the driver allocates */
+  out->units = device->units, out->group_most = device->group_most, out->local_most = device->local_most;
+  out->languages = 1u << TENON_SOURCE_CUDA;
+  out->stores = NULL, out->computes = computes, out->atomics = atomics, out->layouts = NULL;
+  return TENON_OK;
+}
+
+/* "declined" is of the plug-in: a text, a line for each GPU that is not used, with the reason.  Who asks for the stream is
+ * about to give it to another library, whose calls want the context too. */
+static void *native(tenon_on_t on, const char *name, void *stream) {
+  cu_device_t *device = cu_device(on);
+  cu_context_t now = NULL;
+  if (strcmp(name, "declined") == 0) return found.declined;
+  if (!device) return NULL;
+  if (strcmp(name, "CUcontext") == 0) return device->context;
+  if (strcmp(name, "CUdevice") == 0) return &device->id;
+  if (strcmp(name, "CUstream") != 0 && strcmp(name, "stream") != 0) return NULL;
+  if (cu.CtxGetCurrent(&now) || now != device->context) cu.CtxSetCurrent(device->context);
+  return cu_stream(on, stream)->native;
+}
+
+static const tenon_device_table_t table = {
+    .size = sizeof table,
+    .abi = TENON_DEVICE_ABI,
+    .name = "cuda",
+    .type = 2,
+    .enumerate = enumerate,
+    .start = start,
+    .stop = stop,
+    .properties = properties,
+    .allocate = cu_memory_allocate,
+    .free = cu_memory_free,
+    .copy = cu_memory_copy,
+    .synchronize = cu_synchronize,
+    .stream_create = cu_stream_create,
+    .stream_destroy = cu_stream_destroy,
+    .stream_query = cu_stream_query,
+    .stream_synchronize = cu_stream_synchronize,
+    .event_create = cu_event_create,
+    .event_destroy = cu_event_destroy,
+    .event_record = cu_event_record,
+    .event_query = cu_event_query,
+    .event_synchronize = cu_event_synchronize,
+    .stream_wait = cu_stream_wait,
+    .event_time = cu_event_time,
+    .memory_free = cu_memory_level,
+    .fill = cu_memory_fill,
+    .peers = cu_peers,
+    .host_allocate = cu_host_allocate,
+    .host_free = cu_host_free,
+    .callback = cu_stream_callback,
+    .native = native,
+    .memory_import = cu_memory_import,
+    .memory_forget = cu_memory_forget,
+    .stream_import = cu_stream_import,
+    .stream_forget = cu_stream_destroy,
+    .forked = forked,
+    .compile = cu_program_compile,
+    .program_load = cu_program_load,
+    .program_unload = cu_program_unload,
+    .kernel_find = cu_kernel_find,
+    .launch = cu_kernel_launch,
+    .record_begin = cu_record_begin,
+    .record_end = cu_record_end,
+    .replay = cu_replay,
+    .recording_free = cu_recording_free,
+};
+
+TENON_LIBRARY(cuda, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"), TENON_DEVICE(&table))

@@ -1,0 +1,17 @@
+/* Errors of CUDA, by name, as failures with what was asked; and the loss of a context. */
+#ifndef TENON_CUDA_ERROR_H
+#define TENON_CUDA_ERROR_H
+
+#include "api.h"
+
+struct cu_device_t;
+
+tenon_status_t cu_error_status(cu_result_t error); /* of our own codes */
+/* Fails as "cuda:0: WHAT: CUDA_ERROR_INVALID_VALUE (1): invalid argument"; when the context is lost, with what lost it. */
+tenon_status_t cu_fail(tenon_on_t on, cu_result_t error, const char *format, ...) TENON_FORMAT(3, 4);
+/* Has work of this GPU failed?  CUDA then refuses all that comes later; gives that failure, for good.  Waits for nothing. */
+cu_result_t cu_device_failure(struct cu_device_t *device);
+tenon_status_t cu_failure_status(cu_result_t failure); /* of work: MEMORY or ABORTED */
+tenon_status_t cu_fail_lost(tenon_on_t on, const struct cu_device_t *lost, cu_result_t failure);
+
+#endif

@@ -1,0 +1,55 @@
+/* Recordings: a stream is captured to a graph, which is launched by each replay. */
+#include "stream.h"
+
+tenon_status_t cu_record_begin(tenon_on_t on, void *handle) {
+  cu_stream_t *stream = cu_stream(on, handle);
+  bool pushed;
+  TENON_TRY(cu_stream_check_direct(on, stream, "another recording"));
+  cu_result_t error = cu_enter(stream->device, &pushed);
+  if (error) return cu_fail(on, error, "cannot record a stream");
+  pthread_mutex_lock(&stream->lock);
+  if (!stream->before) error = cu.EventCreate(&stream->before, CU_EVENT_DEFAULT);
+  if (!error) error = cu.EventRecord(stream->before, stream->native);
+  /* RELAXED: other threads and streams do what they like, memory is allocated; all that is said to this stream is ours. */
+  if (!error) error = cu.StreamBeginCapture(stream->native, CU_STREAM_CAPTURE_MODE_RELAXED);
+  stream->recording = !error;
+  pthread_mutex_unlock(&stream->lock);
+  cu_leave(pushed);
+  return error ? cu_fail(on, error, "cannot record a stream") : TENON_OK;
+}
+
+tenon_status_t cu_record_end(tenon_on_t on, void *handle, void **out_recording) {
+  cu_stream_t *stream = cu_stream(on, handle);
+  cu_graph_t graph = NULL;
+  cu_graph_exec_t recording = NULL;
+  bool pushed;
+  if (!stream->recording)
+    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: the stream is not being recorded", on->ordinal);
+  cu_result_t error = cu_enter(stream->device, &pushed);
+  if (error) return cu_fail(on, error, "cannot end a recording");
+  pthread_mutex_lock(&stream->lock);
+  error = cu.StreamEndCapture(stream->native, &graph);
+  stream->recording = false; /* with an error too: what it had captured is lost */
+  pthread_mutex_unlock(&stream->lock);
+  if (!error) error = cu.GraphInstantiate(&recording, graph, 0);
+  if (graph) cu.GraphDestroy(graph);
+  cu_leave(pushed);
+  if (error) return cu_fail(on, error, "cannot end a recording");
+  *out_recording = recording;
+  return TENON_OK;
+}
+
+tenon_status_t cu_replay(tenon_on_t on, void *handle, void *recording, uint64_t ticket) {
+  cu_stream_t *stream = cu_stream(on, handle);
+  cu_result_t error;
+  (void)ticket;
+  TENON_TRY(cu_stream_check(on, stream));
+  CU_IN(stream->device, error, cu.GraphLaunch((cu_graph_exec_t)recording, stream->native));
+  return error ? cu_fail(on, error, "cannot replay a recording") : TENON_OK;
+}
+
+/* CUDA ends one that runs when it has run. */
+void cu_recording_free(tenon_on_t on, void *recording) {
+  cu_result_t error;
+  if (recording) CU_IN(cu_device(on), error, cu.GraphExecDestroy((cu_graph_exec_t)recording));
+}

@@ -1,0 +1,262 @@
+#include "stream.h"
+
+#include <stdlib.h>
+
+#include "grave.h"
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_stream_t **out_stream) {
+  cu_device_t *device = cu_device(on);
+  cu_result_t error = CUDA_SUCCESS;
+  cu_stream_t *stream = (cu_stream_t *)calloc(1, sizeof *stream);
+  if (!stream) return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a stream", on->ordinal);
+  stream->device = device, stream->native = imported, stream->imported = imported != NULL;
+  if (!imported) CU_IN(device, error, cu.StreamCreate(&stream->native, CU_STREAM_NON_BLOCKING));
+  if (error) {
+    free(stream);
+    return cu_fail(on, error, "cannot create a stream");
+  }
+  pthread_mutex_init(&stream->lock, NULL);
+  pthread_mutex_lock(&device->lock);
+  stream->next = device->streams, device->streams = stream;
+  pthread_mutex_unlock(&device->lock);
+  *out_stream = stream;
+  return TENON_OK;
+}
+
+/* In the context. */
+static void end(cu_stream_t *stream) {
+  if (stream->before) cu.EventDestroy(stream->before);
+  if (!stream->imported) cu.StreamDestroy(stream->native);
+  pthread_mutex_destroy(&stream->lock);
+  free(stream);
+}
+
+/* What the driver says of its work; of one that is recorded: of what came before.  In the context. */
+static cu_result_t state_of(cu_stream_t *stream, bool wait) {
+  pthread_mutex_lock(&stream->lock);
+  bool recording = stream->recording;
+  cu_result_t error = CUDA_SUCCESS;
+  if (recording && !wait) error = cu.EventQuery(stream->before);
+  pthread_mutex_unlock(&stream->lock);
+  if (recording) return wait ? cu.EventSynchronize(stream->before) : error;
+  return wait ? cu.StreamSynchronize(stream->native) : cu.StreamQuery(stream->native);
+}
+
+/* Under the device's lock: ends those that were destroyed and are done. */
+bool cu_streams_idle(cu_device_t *device) {
+  bool idle = true, pushed;
+  if (cu_enter(device, &pushed)) return false;
+  for (cu_stream_t **at = &device->streams, *stream; (stream = *at);) {
+    bool pending = state_of(stream, false) == CUDA_ERROR_NOT_READY;
+    idle = idle && !pending;
+    if (!stream->destroyed || pending) {
+      at = &stream->next;
+    } else {
+      *at = stream->next;
+      end(stream);
+    }
+  }
+  cu_leave(pushed);
+  return idle;
+}
+
+/* One that is not done at a time, by an event of it, without the lock; until there is none. */
+void cu_streams_finish(cu_device_t *device) {
+  bool pushed, found = true;
+  cu_result_t error = CUDA_SUCCESS;
+  if (cu_enter(device, &pushed)) return;
+  while (found && !error) { /* an error: the context is lost, nothing runs any more */
+    cu_native_event_t event = NULL, own = NULL;
+    found = false;
+    pthread_mutex_lock(&device->lock);
+    for (cu_stream_t *stream = device->streams; stream && !found; stream = stream->next) {
+      if (state_of(stream, false) != CUDA_ERROR_NOT_READY) continue;
+      found = true;
+      if (stream->recording) event = stream->before;
+      else if (!(error = cu.EventCreate(&own, CU_EVENT_DEFAULT))) error = cu.EventRecord(event = own, stream->native);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (event && !error) error = cu.EventSynchronize(event);
+    if (own) cu.EventDestroy(own);
+  }
+  cu_leave(pushed);
+}
+
+void cu_streams_close(cu_device_t *device) {
+  bool pushed;
+  if (cu_enter(device, &pushed)) return;
+  for (cu_stream_t *stream = device->streams, *next; stream; stream = next) {
+    next = stream->next;
+    end(stream);
+  }
+  device->streams = device->first = NULL;
+  cu_leave(pushed);
+}
+
+tenon_status_t cu_stream_create(tenon_on_t on, void **out_stream) {
+  cu_stream_t *stream;
+  TENON_TRY(cu_stream_open(on, NULL, &stream));
+  *out_stream = stream;
+  return TENON_OK;
+}
+
+void cu_stream_destroy(tenon_on_t on, void *handle) {
+  cu_stream_t *stream = (cu_stream_t *)handle;
+  cu_device_t *device = cu_device(on);
+  if (!stream) return;
+  pthread_mutex_lock(&device->lock);
+  stream->destroyed = true;
+  (void)cu_streams_idle(device);
+  pthread_mutex_unlock(&device->lock);
+}
+
+tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) {
+  cu_device_t *device = cu_device(on);
+  cu_native_stream_t imported = native ? (cu_native_stream_t)native : CU_LEGACY;
+  cu_context_t context = NULL;
+  cu_enum_t capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  cu_result_t error;
+  if (imported == CU_PER_THREAD)
+    return tenon_fail(on, TENON_INVALID,
+                      "cuda:%d: the stream of each thread (2, CU_STREAM_PER_THREAD) is another one on each, and work "
+                      "comes from several: give a stream that was created",
+                      on->ordinal);
+  if (imported != CU_LEGACY) { /* that is of whatever context is current */
+    CU_IN(device, error, cu.StreamGetCtx(imported, &context));
+    if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
+    if (context != device->context)
+      return tenon_fail(on, TENON_INVALID,
+                        "cuda:%d: another's stream is of another context; create it in the GPU's primary one, as "
+                        "CUDA's runtime does, native \"CUcontext\"",
+                        on->ordinal);
+  }
+  CU_IN(device, error, cu.StreamIsCapturing(imported, &capturing));
+  if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
+  if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: another's stream is being captured: end that first",
+                      on->ordinal);
+  cu_stream_t *stream;
+  TENON_TRY(cu_stream_open(on, imported, &stream));
+  *out_stream = stream;
+  return TENON_OK;
+}
+
+/* ---- failures --------------------------------------------------------------------------------------------------------- */
+
+int32_t cu_lost_among(uint64_t waits) {
+  for (int32_t i = 0; waits; i++, waits >>= 1) {
+    cu_device_t *device = waits & 1 ? cu_devices[i] : NULL;
+    if (device && cu_device_failure(device)) return 1 + i;
+  }
+  return 0;
+}
+
+/* Of its own GPU, or of one that it waited for. */
+static tenon_status_t failure_of(tenon_on_t on, cu_stream_t *stream) {
+  cu_device_t *own = stream->device;
+  cu_result_t failure = atomic_load(&own->failure);
+  if (failure) return cu_fail_lost(on, own, failure);
+  int32_t by = atomic_load(&stream->failed_by);
+  cu_device_t *lost = by ? cu_devices[by - 1] : NULL;
+  return lost ? cu_fail_lost(on, lost, atomic_load(&lost->failure)) : TENON_OK;
+}
+
+/* Asks about the ordinals that it has waited for. */
+static void look_at_waits(cu_stream_t *stream) {
+  uint64_t waits = atomic_load(&stream->waits);
+  int32_t none = 0, by = waits ? cu_lost_among(waits) : 0;
+  if (by) atomic_compare_exchange_strong(&stream->failed_by, &none, by);
+}
+
+tenon_status_t cu_stream_check(tenon_on_t on, cu_stream_t *stream) {
+  if (__builtin_expect(atomic_load_explicit(&stream->waits, memory_order_relaxed) != 0, 0)) look_at_waits(stream);
+  return failure_of(on, stream);
+}
+
+tenon_status_t cu_stream_check_direct(tenon_on_t on, cu_stream_t *stream, const char *what) {
+  if (stream->recording)
+    return tenon_fail(
+        on, TENON_PRECONDITION,
+        "cuda:%d: the stream is being recorded, and %s cannot be: copies, fills, launches and replays can", on->ordinal,
+        what);
+  return cu_stream_check(on, stream);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t ask(tenon_on_t on, cu_stream_t *stream, bool wait, tenon_fault_t *fault) {
+  cu_result_t error;
+  uint64_t waits = atomic_load(&stream->waits);
+  if (fault) fault->ticket = 0; /* CUDA does not say what failed */
+  CU_IN(stream->device, error, state_of(stream, wait));
+  look_at_waits(stream);
+  if (error && error != CUDA_ERROR_NOT_READY) {
+    if (!cu_device_failure(stream->device)) return cu_fail(on, error, "cannot ask what a stream has done");
+  }
+  tenon_status_t status = failure_of(on, stream);
+  if (status != TENON_OK) return status;
+  if (error) return TENON_UNAVAILABLE;
+  if (waits && !stream->recording) atomic_compare_exchange_strong(&stream->waits, &waits, 0);
+  return TENON_OK;
+}
+
+tenon_status_t cu_stream_query(tenon_on_t on, void *stream, tenon_fault_t *fault) {
+  return ask(on, cu_stream(on, stream), false, fault);
+}
+
+tenon_status_t cu_stream_synchronize(tenon_on_t on, void *stream, tenon_fault_t *fault) {
+  return ask(on, cu_stream(on, stream), true, fault);
+}
+
+tenon_status_t cu_synchronize(tenon_on_t on) {
+  cu_device_t *device = cu_device(on);
+  tenon_status_t status = TENON_OK;
+  cu_streams_finish(device);
+  (void)cu_device_failure(device);
+  pthread_mutex_lock(&device->lock);
+  for (cu_stream_t *stream = device->streams; stream && status == TENON_OK; stream = stream->next) {
+    if (stream->destroyed) continue;
+    look_at_waits(stream);
+    status = failure_of(on, stream);
+  }
+  pthread_mutex_unlock(&device->lock);
+  cu_graves_sweep(device);
+  return status;
+}
+
+/* ---- callbacks -------------------------------------------------------------------------------------------------------- */
+
+typedef struct cu_callback_t {
+  void (*function)(void *argument, tenon_status_t status);
+  void *argument;
+  uint64_t waits; /* of its stream */
+} cu_callback_t;
+
+/* On a thread of the driver, where no function of it may be called. */
+static void call_back(cu_native_stream_t native, cu_result_t error, void *user) {
+  (void)native;
+  cu_callback_t callback = *(cu_callback_t *)user;
+  free(user);
+  for (int32_t i = 0; callback.waits && !error; i++, callback.waits >>= 1) {
+    cu_device_t *device = callback.waits & 1 ? cu_devices[i] : NULL;
+    if (device) error = atomic_load(&device->failure);
+  }
+  callback.function(callback.argument, error ? cu_failure_status(error) : TENON_OK);
+}
+
+/* By cuStreamAddCallback: what cuLaunchHostFunc enqueues is not called when work before it failed. */
+tenon_status_t cu_stream_callback(tenon_on_t on, void *handle, void (*function)(void *, tenon_status_t),
+                                  void *argument) {
+  cu_stream_t *stream = cu_stream(on, handle);
+  cu_result_t error;
+  TENON_TRY(cu_stream_check_direct(on, stream, "a callback"));
+  cu_callback_t *callback = (cu_callback_t *)malloc(sizeof *callback);
+  if (!callback) return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a callback", on->ordinal);
+  *callback = (cu_callback_t){function, argument, atomic_load(&stream->waits)};
+  CU_IN(stream->device, error, cu.StreamAddCallback(stream->native, call_back, callback, 0));
+  if (!error) return TENON_OK;
+  free(callback);
+  return cu_fail(on, error, "cannot call a function when the stream comes to it");
+}

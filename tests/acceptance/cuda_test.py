@@ -1,0 +1,200 @@
+"""CUDA.  Everywhere with nvcc: every source kernel of the tree, as a device would be given it, compiles to PTX, and hand-written
+kernels compile.  Everywhere with NVRTC: each kernel alone compiles by the device's own slot.  On a machine with a GPU: the
+device suite, the source kernels and operators against the CPU's, whole models, and figures.  What does not run says why."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+TENON = os.path.join(BUILD, "tenon")
+NVCC = shutil.which("nvcc") or (os.path.exists("/usr/local/cuda/bin/nvcc") and "/usr/local/cuda/bin/nvcc")
+ARCHS = ("80", "90")
+CUDA = "2"  # TENON_SOURCE_CUDA
+PROBE = """#include <tenon/source.h>
+#undef TENON_CODE
+#define TENON_CODE(code, ...) TENON_KERNELS_ARE [__VA_ARGS__]
+"""
+BROKEN = "tests/libraries/source/broken.c"
+UNUSED = "-diag-suppress=177,550"  # words of the prelude, and variables that a macro's other uses want
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+def count(name, why):
+    counts["failed" if why else "passed"] += 1
+    if why:
+        print(f"FAILED: {name}: {why}")
+
+
+def skip(name, why):
+    counts["skipped"] += 1
+    print(f"skipped: {name}: {why}")
+
+
+def call(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=1200, **options)
+
+
+def snippets(folder):
+    """The source kernels of the documentation, as files."""
+    for page in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
+        with open(page, encoding="utf-8") as file:
+            blocks = re.findall(r"^```c\n(.*?)^```", file.read(), re.S | re.M)
+        for i, block in enumerate(b for b in blocks if "TENON_CODE(" in b):
+            path = os.path.join(folder, f"{os.path.basename(page)[:-3]}_{i}.c")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(block)
+            yield path
+
+
+def sources(folder):
+    found = []
+    for place in ("ops/source/*.c", "examples/*/*.c", "tests/libraries/**/*.c", "tests/unit/**/*.c"):
+        for path in sorted(glob.glob(os.path.join(ROOT, place), recursive=True)):
+            with open(path, encoding="utf-8") as file:
+                if "\nTENON_CODE(" in file.read() and not path.endswith(BROKEN):
+                    found.append(os.path.relpath(path, ROOT))
+    return found + list(snippets(folder))
+
+
+def kernels_of(path, folder):
+    """What its TENON_CODE lists, after the preprocessor."""
+    probe = os.path.join(folder, "probe.h")
+    with open(probe, "w", encoding="utf-8") as file:
+        file.write(PROBE)
+    done = call(["cc", "-E", "-P", "-DTENON_STATIC", "-Iinclude", "-Iops", "-include", probe, path], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    listed = re.search(r"TENON_KERNELS_ARE\s*\[(.*?)\]", done.stdout, re.S)[1]
+    return re.findall(r'\{\s*"[^,]*,\s*(\w+)\s*\}', listed)
+
+
+def text_of(path, kernel, kernels, out):
+    """Writes what a device is given: for one kernel, or for all (kernel "")."""
+    done = subprocess.run([os.path.join(BUILD, "tests", "source_text"), CUDA, path, kernel, *kernels], capture_output=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    with open(out, "wb") as file:
+        file.write(done.stdout)
+
+
+def to_ptx(text, arch, out):
+    return call([NVCC, "-ptx", "-std=c++17", "--fmad=false", UNUSED, "-Werror=all-warnings", f"-arch=sm_{arch}", "-o", out, text], cwd=ROOT)
+
+
+def check_ptx(path, kernels, folder, arch):
+    text, ptx = os.path.join(folder, "text.cu"), os.path.join(folder, "text.ptx")
+    text_of(path, "", kernels, text)
+    done = to_ptx(text, arch, ptx)
+    if done.returncode:
+        return (done.stdout + done.stderr)[:2000]
+    with open(ptx, encoding="utf-8") as file:
+        code = file.read()
+    entries = re.findall(r"\.entry (\w+)\(", code)
+    if sorted(entries) != sorted("tenon_k_" + name for name in kernels):
+        return f"entries {sorted(entries)}, expected those of {sorted(kernels)}"
+    # The language has no double: where one is, a function of doubles was taken, which is slow.  CUDA's own sinf has a product.
+    for name, body in re.findall(r"\.entry tenon_k_(\w+)\((.*?)\n}", code, re.S):
+        found = re.search(r".*\w\.f64\s.*", body)
+        if found and not name.endswith(("_sin", "_cos", "_tan")):
+            return f"{name} computes in doubles: {found[0].strip()}"
+    return None
+
+
+def check_nvcc(folder):
+    if not NVCC:
+        skip("source kernels to PTX, hand-written kernels", "nvcc is not installed")
+        return
+    for path in sources(folder):
+        kernels = kernels_of(path, folder)
+        for arch in ARCHS:
+            count(f"{os.path.basename(path)} to PTX for sm_{arch}", check_ptx(path, kernels, folder, arch))
+    text = os.path.join(folder, "broken.cu")
+    text_of(BROKEN, "spoil", ["spoil"], text)
+    done = to_ptx(text, ARCHS[0], os.path.join(folder, "broken.ptx"))
+    said = done.stdout + done.stderr
+    count("a syntax error has the author's file and line", None if done.returncode and BROKEN + "(7): error" in said and "wrong_word" in said else said[:800])
+    for path in sorted(glob.glob(os.path.join(ROOT, "examples", "*", "*.cu"))):
+        for arch in ARCHS:
+            done = call([NVCC, "-ptx", "-std=c++17", f"-arch=sm_{arch}", "-I" + os.path.join(ROOT, "include"), "-o", os.path.join(folder, "own.ptx"), path])
+            count(f"{os.path.relpath(path, ROOT)} to PTX for sm_{arch}", done.stderr[:2000] if done.returncode else None)
+
+
+def check_nvrtc(folder):
+    program = os.path.join(BUILD, "tests", "cuda_compile")
+    probe = call([program, ARCHS[0]])
+    if probe.returncode == 77:
+        skip("source kernels by NVRTC", probe.stdout.strip()[:300])
+        return
+    texts = {}
+    for path in sources(folder):
+        kernels = kernels_of(path, folder)
+        for kernel in kernels:
+            text = os.path.join(folder, f"{os.path.basename(path)[:-2]}.{kernel}.cu")
+            text_of(path, kernel, kernels, text)
+            texts[text] = kernel
+    done = call([program, ARCHS[1], *texts])
+    good = len(re.findall(r": CUBIN of [1-9]\d* bytes$", done.stdout, re.M))
+    count(f"{len(texts)} kernels alone, by NVRTC, to machine code", None if good == len(texts) and done.returncode == 0 else done.stdout[:2000])
+    print(f"  NVRTC: {good} kernels of {len(texts)}")
+    done = call([program, "999", next(iter(texts))])
+    count("for a GPU that NVRTC does not know it makes PTX", None if ": PTX of " in done.stdout else done.stdout[:800])
+    text = os.path.join(folder, "broken.nvrtc.cu")
+    text_of(BROKEN, "spoil", ["spoil"], text)
+    done = call([program, ARCHS[0], text])
+    good = done.returncode == 1 and BROKEN + "(7): error" in done.stdout and "wrong_word" in done.stdout
+    count("NVRTC's errors have the author's file and line", None if good else done.stdout[:800])
+
+
+def check_absent():
+    """Without a driver `tenon devices` says so, and the other devices are there."""
+    done = call([TENON, "devices"])
+    if "cuda:0" in done.stdout:
+        return True
+    why = re.search(r"^cuda: does not work: (.*)", done.stdout, re.M)
+    good = done.returncode == 0 and why and re.search(r"^null: \d", done.stdout, re.M)
+    count("without CUDA `tenon devices` says why, and lists the others", None if good else done.stdout + done.stderr)
+    skip("the suite, source kernels and models on cuda", why[1] if why else "no GPU")
+    return False
+
+
+def check_gpu():
+    def run(name, command, **environment):
+        done = call(command, cwd=ROOT, env=dict(os.environ, **environment))
+        print(done.stdout[-3000:])
+        count(name, None if done.returncode == 0 else f"status {done.returncode}: {done.stderr[-800:]}")
+
+    print(call([TENON, "devices"]).stdout)
+    run("the device suite on cuda", [os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "devices", "cuda.so")])
+    run("source kernels on cuda", [os.path.join(BUILD, "tests", "test_device_source")])
+    run("operators from source on cuda", [os.path.join(BUILD, "tests", "test_device_source_ops")])
+    run("models on cuda", [sys.executable, os.path.join(ROOT, "tests/acceptance/device_models_test.py"), "cuda"])
+    for check in sorted(glob.glob(os.path.join(ROOT, "examples", "*cuda*", "check.py"))):
+        run(os.path.relpath(check, ROOT), [sys.executable, check, TENON])
+
+
+def main():
+    os.environ["PATH"] += ":/usr/local/cuda/bin"
+    targets = ["source_text", "cuda_compile"]
+    if check_absent():
+        targets += ["check_device", "cuda", "test_device_source", "test_device_source_ops"]
+        check_device = True
+    else:
+        check_device = False
+    made = call(["cmake", "--build", BUILD, "--target", *targets])
+    if made.returncode:
+        print(made.stdout[-3000:], "\n0 passed, 1 failed, 0 skipped")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        check_nvcc(folder)
+        check_nvrtc(folder)
+    if check_device:
+        check_gpu()
+    print(", ".join(f"{counts[name]} {name}" for name in counts))
+    return counts["failed"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
