@@ -1,9 +1,44 @@
-/* Matrix products by cuBLAS, where it is. */
+/* Matrix products by cuBLAS, where it is found: a kernel for core::matmul, which leaves to the source kernel what cuBLAS does not
+ * take.  What is used of it is declared here; tests/unit/devices/cuda_api_test.c compares it with its header. */
 #ifndef TENON_CUDA_BLAS_H
 #define TENON_CUDA_BLAS_H
 
 #include "device.h"
 
+typedef struct cublasContext *blas_handle_t;
+
+/* clang-format off */
+#define BLAS_CONSTANTS(X) /* of cuBLAS and of CUDA's library_types.h, whose names these are */ \
+  X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_GEMM_DEFAULT, -1) \
+  X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14)
+
+#define BLAS_FUNCTIONS(X) /* name here, in the library, parameters; all give a cublasStatus_t */ \
+  X(Create, cublasCreate_v2, (blas_handle_t *)) \
+  X(Destroy, cublasDestroy_v2, (blas_handle_t)) \
+  X(SetStream, cublasSetStream_v2, (blas_handle_t, cu_native_stream_t)) \
+  X(SetWorkspace, cublasSetWorkspace_v2, (blas_handle_t, void *, size_t)) \
+  X(GemmStridedBatchedEx, cublasGemmStridedBatchedEx, (blas_handle_t, cu_enum_t, cu_enum_t, int, int, int, const void *, const void *, cu_enum_t, int, long long, const void *, cu_enum_t, int, long long, const void *, void *, cu_enum_t, int, long long, int, cu_enum_t, int))
+
+#define BLAS_MEMBER_(name, value) BLAS_##name = (value),
+#define BLAS_POINTER_(name, symbol, parameters) cu_result_t (*name) parameters;
+enum { BLAS_CONSTANTS(BLAS_MEMBER_) };
+typedef struct blas_api_t { BLAS_FUNCTIONS(BLAS_POINTER_) } blas_api_t;
+/* clang-format on */
+
+/* One call of cublasGemmStridedBatchedEx, which counts by columns: of its a and b (the product's b and a), and c. */
+typedef struct cu_product_t {
+  int m, n, k, count; /* m: columns of the result, n: its rows */
+  cu_enum_t op_a, op_b, type, compute;
+  const void *a, *b;
+  void *c;
+  int a_lead, b_lead, c_lead;
+  long long a_next, b_next, c_next; /* elements to the next of `count` */
+} cu_product_t;
+
+/* Does cuBLAS take this product?  What it does not: a bias, an activation, vectors, strides of which none is 1, leading axes
+ * that are not one, nothing to add up, more than 2^31 - 1 of anything. */
+bool cu_product_of(const tenon_call_t *call, cu_product_t *out);
+tenon_status_t cu_matmul_run(tenon_call_t *call);
 void cu_blas_close(cu_device_t *device);
 
 #endif

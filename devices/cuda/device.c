@@ -257,4 +257,5 @@ static const tenon_device_table_t table = {
     .recording_free = cu_recording_free,
 };
 
-TENON_LIBRARY(cuda, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"), TENON_DEVICE(&table))
+TENON_LIBRARY(cuda, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"), TENON_DEVICE(&table),
+              TENON_EXTEND("core::matmul", TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_matmul_run)))

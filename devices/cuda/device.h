@@ -21,17 +21,17 @@ typedef struct cu_device_t {
   int number; /* of the driver's list */
   cu_id_t id;
   cu_context_t context;
-  cu_native_stream_t service;  /* nothing of tensors is ever enqueued here */
-  cu_native_event_t base;      /* what times are counted from; */
-  int64_t base_time;           /* and its own, in nanoseconds: both under `clock` */
-  pthread_mutex_t clock;       /* */
-  struct cu_stream_t *first;   /* the stream NULL */
-  pthread_mutex_t lock;        /* of the two lists */
-  struct cu_stream_t *streams; /* all that are not done, the destroyed ones too */
-  struct cu_grave_t *graves;   /* what was let go while streams had work, see grave.c */
-  _Atomic cu_result_t failure; /* of its work, for good */
-  struct cu_blas_t *blas;      /* blas.c, under `lock` */
-  int arch, version;           /* 90 of sm_90; of the driver, 12080 */
+  cu_native_stream_t service;     /* nothing of tensors is ever enqueued here */
+  cu_native_event_t base;         /* what times are counted from; */
+  int64_t base_time;              /* and its own, in nanoseconds: both under `clock` */
+  pthread_mutex_t clock;          /* */
+  struct cu_stream_t *first;      /* the stream NULL */
+  pthread_mutex_t lock;           /* of the two lists */
+  struct cu_stream_t *streams;    /* all that are not done, the destroyed ones too */
+  struct cu_grave_t *graves;      /* what was let go while streams had work, see grave.c */
+  _Atomic cu_result_t failure;    /* of its work, for good */
+  struct cu_blas_t *_Atomic blas; /* of blas.c; made once, under `lock` */
+  int arch, version;              /* 90 of sm_90; of the driver, 12080 */
   uint64_t memory;
   uint32_t units, group_most, local_most, local_plain; /* local_plain: bytes that need no attribute */
   bool has_pools;

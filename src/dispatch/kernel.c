@@ -39,7 +39,8 @@ static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t
 }
 
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
-  if (b->kind == TN_KERNEL_SOURCE) return true;                           /* it is for where there is no other */
+  if (b->kind == TN_KERNEL_SOURCE) /* for where there is no other, or a device's own declines */
+    return a->kind != TN_KERNEL_DEVICE || a->backend == &tn_backend_cpu;
   if (a->kind != TN_KERNEL_LOOP && a->kind != TN_KERNEL_ROW) return true; /* the first one serves */
   if (b->kind != TN_KERNEL_LOOP && b->kind != TN_KERNEL_ROW) return false;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++)
@@ -85,6 +86,14 @@ int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel, tenon
     if (t && !tn_dtype_same(t->dtype, has) && !tn_widens(t->dtype, has)) return (int32_t)i;
   }
   return -1;
+}
+
+const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op, const tn_kernel_t *kernel,
+                                  tenon_tensor_t *const *inputs) {
+  const tn_kernel_t *const *list = slot->by_dtype ? slot->by_dtype[tn_deciding_dtype(op, inputs)] : NULL;
+  while (list && *list && *list != kernel) list++;
+  while (list && *list && (*list)->kind != TN_KERNEL_SOURCE) list++;
+  return list && *list != kernel ? *list : NULL;
 }
 
 static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, int dtype, tenon_tensor_t *const *inputs,

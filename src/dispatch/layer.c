@@ -156,13 +156,18 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
+/* A kernel of a plug-in's device declines by TENON_UNIMPLEMENTED: then the operator's source kernel serves; where there is none
+ * behind it, the backend's fallback, if it has one. */
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status) {
-  if (status != TENON_UNIMPLEMENTED || kernel->kind != TN_KERNEL_SOURCE || tn_frame_of(call)->slot->denial)
-    return status;
+  tn_frame_t *frame = tn_frame_of(call);
+  if (status != TENON_UNIMPLEMENTED) return status;
+  const tn_kernel_t *source = tn_slot_source(frame->slot, call->op, kernel, call->inputs);
+  if (source) return tn_kernel_call(source, frame);
+  if (frame->slot->denial) return status;
   const tn_backend_t *backend = tn_backend_of(tn_call_device(call));
   const tn_slot_t *row = backend ? tn_table_row(backend) : NULL;
   if (!row || row->rule != TN_RULE_FALLBACK) return status;
-  tn_frame_of(call)->slot = row, call->context = row->context;
+  frame->slot = row, call->context = row->context;
   return row->run(call);
 }
 

@@ -152,6 +152,9 @@ static inline uint64_t tn_op_mask(const tenon_op_t *op) {
 /* The kernel of a slot for tensors of these dtypes; NULL: none (the caller reports tn_op_missing). */
 const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t *const *outputs);
+/* The operator's source kernel, which stands behind this one of a device; NULL: none. */
+const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op, const tn_kernel_t *kernel,
+                                  tenon_tensor_t *const *inputs);
 /* The same of the CPU's slot. */
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype);

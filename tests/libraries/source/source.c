@@ -81,13 +81,18 @@ static tenon_status_t bf16_run(tenon_call_t *call) {
   return tenon_each(call, &code, COPY_BF16, n, arguments, 3);
 }
 
+/* A device's own kernel, which takes nothing: the source kernel serves. */
+static tenon_status_t declining_run(tenon_call_t *call) {
+  return tenon_fail(call, TENON_UNIMPLEMENTED, "this kernel takes nothing");
+}
+
 extern const tenon_item_t broken[];
 /* clang-format off */
 TENON_LIBRARY(source, "1.0.0",
   TENON_OP("blend(Tensor x, *, float scale, int shift) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", blend_run)),
-  TENON_OP("row_sums(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("x: [n, m]; out: [n]"),
-    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", row_sums_run)),
+  TENON_OP("row_sums(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = x"), TENON_SHAPES("x: [n, m]; out: [n]"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", row_sums_run), TENON_KERNEL("sim f32|f64 strided", declining_run)),
   TENON_OP("scatter(Tensor index, Tensor x, *, dim size) -> (Tensor counts, Tensor sums)",
     TENON_TYPES("index: i32; x: f32; counts = index; sums = x"), TENON_SHAPES("index: [n]; x: [n]; counts: [size]; sums: [size]"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("", scatter_run)),

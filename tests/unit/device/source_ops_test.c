@@ -493,3 +493,19 @@ TEST("on sim with handles in place of addresses") {
   SLOW;
   CHECK_ALL("sim", "3", "handles=1");
 }
+TEST("on cuda every operator gives the CPU's results in groups of 64") {
+  SLOW;
+  CHECK_ALL("cuda", "64", "");
+}
+TEST("on cuda in groups of 1") {
+  FEW;
+  CHECK_ALL("cuda", "1", "");
+}
+TEST("on cuda in groups of 3") {
+  FEW;
+  CHECK_ALL("cuda", "3", "");
+}
+TEST("on cuda in groups of 256") {
+  FEW;
+  CHECK_ALL("cuda", "256", "");
+}

@@ -1,0 +1,56 @@
+/* What the device "cuda" declares of the driver, of NVRTC and of cuBLAS is what their headers say, where these are: compared when
+ * this file is compiled. */
+#include "devices/host.h"
+
+#ifdef HAS_CUDA_H
+#define TENON_CUDA_HEADERS
+#include <cuda.h>
+#endif
+#ifdef HAS_NVRTC_H
+#include <nvrtc.h>
+#endif
+#ifdef HAS_CUBLAS_H
+#include <cublas_v2.h>
+#endif
+
+#include "cuda/api.h"
+#include "cuda/blas.h"
+
+/* clang-format off */
+#define SAME(ours, function) _Static_assert(__builtin_types_compatible_p(ours, __typeof__(&function)), #function);
+#define NUMBER(name, value) _Static_assert((int)(name) == (value), #name);
+#ifdef HAS_CUDA_H
+#define CU_SAME(name, symbol, parameters) SAME(cu_result_t (*) parameters, symbol)
+#define CU_NUMBER(name, value) NUMBER(CU_##name, value)
+#define CU_CODE(name, value, status) NUMBER(name, value)
+CU_FUNCTIONS(CU_SAME) CU_OPTIONAL(CU_SAME) CU_CONSTANTS(CU_NUMBER) CU_ERRORS(CU_CODE)
+_Static_assert(sizeof(CUdeviceptr) == sizeof(cu_address_t) && sizeof(CUdevice) == sizeof(cu_id_t), "sizes");
+#endif
+#ifdef HAS_NVRTC_H
+#define RTC_SAME(result, name, parameters) SAME(result (*) parameters, nvrtc##name)
+RTC_FUNCTIONS(RTC_SAME)
+NUMBER(NVRTC_ERROR_COMPILATION, RTC_ERROR_COMPILATION) NUMBER(NVRTC_ERROR_OUT_OF_MEMORY, RTC_ERROR_OUT_OF_MEMORY)
+#endif
+#ifdef HAS_CUBLAS_H
+#define BLAS_SAME(name, symbol, parameters) SAME(cu_result_t (*) parameters, symbol)
+BLAS_FUNCTIONS(BLAS_SAME) BLAS_CONSTANTS(NUMBER)
+#endif
+    /* clang-format on */
+
+    TEST("the driver's functions and numbers are those of cuda.h") {
+#ifdef HAS_CUDA_H
+  CHECK(CU_STREAM_LEGACY == CU_LEGACY && CU_STREAM_PER_THREAD == CU_PER_THREAD);
+#else
+  SKIP("there is no cuda.h, under CUDA_HOME or /usr/local/cuda");
+#endif
+}
+TEST("NVRTC's are those of nvrtc.h") {
+#ifndef HAS_NVRTC_H
+  SKIP("there is no nvrtc.h, under CUDA_HOME or /usr/local/cuda");
+#endif
+}
+TEST("cuBLAS's are those of cublas_v2.h") {
+#ifndef HAS_CUBLAS_H
+  SKIP("there is no cublas_v2.h, under CUDA_HOME or /usr/local/cuda");
+#endif
+}

@@ -1,0 +1,277 @@
+/* devices/cuda, as far as it goes without a GPU: what is said without a driver, code that is compiled and code that is refused,
+ * what is asked of cuBLAS.  On a GPU the suite runs, see tests/acceptance/cuda_test.py. */
+#include "devices/host.h"
+
+#include <dlfcn.h>
+
+#include "base/text.h"
+#include "cuda/blas.h"
+#include "cuda/program.h"
+#include "device/plugin.h"
+
+TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
+
+TEST("the table is whole") {
+  tn_text_t offences = {0};
+  CHECK(tn_device_table_check(host_table(tenon_library_cuda()), &offences));
+  CHECK(offences.size == 0);
+  tn_text_clear(&offences);
+}
+
+TEST("without a driver the plug-in says what to install, each time it is asked") {
+  tenon_device_context_t context = host_context(-1, NULL, "");
+  int32_t count = 0;
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) SKIP("there is a driver here");
+  for (int i = 0; i < 2; i++) {
+    CHECK_STATUS(host_table(tenon_library_cuda())->enumerate(&context, &count), TENON_UNAVAILABLE);
+    CHECK_TEXT(host_message(), "there is no CUDA driver (libcuda.so.1");
+    CHECK_TEXT(host_message(), "install NVIDIA's driver");
+    CHECK(count == 0);
+  }
+  context.ordinal = 0;
+  CHECK_STATUS(host_table(tenon_library_cuda())->start(&context), TENON_UNAVAILABLE);
+  CHECK(host_table(tenon_library_cuda())->native(&context, "CUcontext", NULL) == NULL);
+}
+
+TEST("settings are found by their whole names") {
+  tenon_device_context_t context = host_context(-1, NULL, "cublas=/a/b.so,nvrtc=/c.so");
+  char room[100];
+  const char *value = cu_setting(&context, "nvrtc", room, sizeof room);
+  CHECK(value && strcmp(value, "/c.so") == 0);
+  value = cu_setting(&context, "cublas", room, sizeof room);
+  CHECK(value && strcmp(value, "/a/b.so") == 0);
+  CHECK(!cu_setting(&context, "nvrt", room, sizeof room));
+  CHECK(!cu_setting(&context, "blas", room, sizeof room));
+}
+
+/* ---- code ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct code_t {
+  tenon_sink_t sink;
+  char *data;
+  uint64_t bytes;
+} code_t;
+
+static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
+  code_t *code = (code_t *)sink;
+  code->bytes = bytes;
+  return code->data = realloc(code->data, bytes);
+}
+
+static tenon_status_t compile(int arch, const char *settings, const char *text, const char *options, code_t *out) {
+  cu_device_t device = {.arch = arch, .target = "cuda|sm_80|0"};
+  tenon_device_context_t on = host_context(0, NULL, settings);
+  tenon_source_t source = {.size = sizeof source,
+                           .language = TENON_SOURCE_CUDA,
+                           .text = text,
+                           .text_size = strlen(text),
+                           .file = "author.src",
+                           .options = options};
+  on.state = &device;
+  *out = (code_t){.sink = {.size = sizeof out->sink, .reserve = reserve}};
+  return cu_program_compile(&on, &source, &out->sink);
+}
+
+static const char *settings(void) { return getenv("TENON_CUDA") ? getenv("TENON_CUDA") : ""; }
+
+TEST("where NVRTC is set to be and is not, the error has the path and the setting") {
+  code_t code;
+  CHECK_STATUS(compile(80, "nvrtc=/nowhere/libnvrtc.so", "", "", &code), TENON_UNAVAILABLE);
+  CHECK_TEXT(host_message(), "TENON_CUDA says nvrtc=/nowhere/libnvrtc.so");
+  CHECK_TEXT(host_message(), "compiled by NVRTC");
+}
+
+TEST("NVRTC compiles to machine code, for a newer GPU to PTX, and its errors have file and line") {
+  static const char good[] = "extern \"C\" __global__ void f(float *y) { y[threadIdx.x] = BY * exp(y[0]); }";
+  code_t code;
+  tenon_status_t status = compile(80, settings(), good, "-DBY=2.0f  -DOTHER", &code);
+  if (status == TENON_UNAVAILABLE) SKIP("there is no NVRTC (TENON_CUDA=nvrtc=PATH names one)");
+  CHECK_STATUS(status, TENON_OK);
+  CHECK(code.bytes > 500 && memcmp(code.data + sizeof(cu_head_t), "\177ELF", 4) == 0);
+  free(code.data);
+  CHECK_STATUS(compile(990, settings(), good, "-DBY=2.0f", &code), TENON_OK);
+  CHECK(code.data && strstr(code.data + sizeof(cu_head_t), ".visible .entry f("));
+  free(code.data);
+  CHECK_STATUS(compile(10, settings(), good, "-DBY=2.0f", &code), TENON_UNAVAILABLE);
+  CHECK_TEXT(host_message(), "the GPU is sm_10: set TENON_CUDA=nvrtc=PATH to an older one");
+  CHECK_STATUS(compile(80, settings(), "\nextern \"C\" __global__ void f() { nobody_knows(); }\n", "", &code),
+               TENON_INVALID);
+  CHECK_TEXT(host_message(), "author.src(2): error");
+  CHECK_TEXT(host_message(), "nobody_knows");
+  CHECK_STATUS(compile(80, settings(), good, "-DBY=2.0f --no-such-option", &code), TENON_INVALID);
+  CHECK_TEXT(host_message(), "NVRTC_ERROR_INVALID_OPTION");
+  CHECK(!code.data);
+}
+
+TEST("code that is damaged, cut or foreign does not come to the driver") {
+  cu_device_t device = {.arch = 80, .target = "cuda|sm_80|0"}, other = {.arch = 90, .target = "cuda|sm_90|0"};
+  tenon_device_context_t on = host_context(0, NULL, ""), there = on;
+  char code[sizeof(cu_head_t) + 100];
+  void *program;
+  on.state = &device, there.state = &other;
+  for (size_t i = 0; i < 100; i++) code[sizeof(cu_head_t) + i] = (char)(7 * i);
+  cu_head_t head = cu_head_of(&on, code + sizeof head, 100);
+  memcpy(code, &head, sizeof head);
+  for (size_t i = 0; i < sizeof code; i += 5) {
+    code[i] ^= 4;
+    CHECK_STATUS(cu_program_load(&on, code, sizeof code, &program), TENON_INVALID);
+    code[i] ^= 4;
+  }
+  CHECK_STATUS(cu_program_load(&on, code, sizeof code - 1, &program), TENON_INVALID);
+  CHECK_TEXT(host_message(), "its length is not that in its head");
+  CHECK_STATUS(cu_program_load(&on, code, 3, &program), TENON_INVALID);
+  CHECK_TEXT(host_message(), "it is shorter than its head");
+  CHECK_STATUS(cu_program_load(&there, code, sizeof code, &program), TENON_INVALID);
+  CHECK_TEXT(host_message(), "it is of another GPU or driver");
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------------- */
+
+enum { ROOM = 4000 };
+
+typedef struct example_t { /* a call of core::matmul */
+  tenon_tensor_t a, b, c, *inputs[3], *outputs[1];
+  int64_t shapes[3][4], strides[3][4];
+  tenon_value_t attrs[5];
+  float data[3][ROOM];
+} example_t;
+
+static tenon_tensor_t tensor(example_t *e, int i, int32_t ndim, const int64_t *shape, const int64_t *strides) {
+  for (int32_t k = 0; k < ndim; k++) e->shapes[i][k] = shape[k], e->strides[i][k] = strides[k];
+  return (tenon_tensor_t){.data = e->data[i],
+                          .device = {2, 0},
+                          .ndim = ndim,
+                          .dtype = tenon_dtype(TENON_F32),
+                          .shape = e->shapes[i],
+                          .strides = e->strides[i]};
+}
+
+static tenon_call_t call_of(example_t *e) {
+  e->inputs[0] = &e->a, e->inputs[1] = &e->b, e->inputs[2] = NULL, e->outputs[0] = &e->c;
+  for (int i = 0; i < 3; i++)
+    for (int k = 0; k < ROOM; k++) e->data[i][k] = i < 2 ? (float)((k * 7 + i) % 11 - 5) : -1;
+  return (tenon_call_t){.size = sizeof(tenon_call_t), .attrs = e->attrs, .inputs = e->inputs, .outputs = e->outputs};
+}
+
+/* What cuBLAS's manual says that it does: C = op(A) op(B), of matrices by columns. */
+static void blas_does(const cu_product_t *p) {
+  for (long long i = 0; i < p->count; i++) {
+    const float *a = (const float *)p->a + i * p->a_next, *b = (const float *)p->b + i * p->b_next;
+    float *c = (float *)p->c + i * p->c_next;
+    for (int column = 0; column < p->n; column++)
+      for (int row = 0; row < p->m; row++) {
+        float sum = 0;
+        for (int k = 0; k < p->k; k++)
+          sum += (p->op_a == BLAS_CUBLAS_OP_N ? a[row + k * p->a_lead] : a[k + row * p->a_lead]) *
+                 (p->op_b == BLAS_CUBLAS_OP_N ? b[k + column * p->b_lead] : b[column + k * p->b_lead]);
+        c[row + column * p->c_lead] = sum;
+      }
+  }
+}
+
+static int64_t place(const tenon_tensor_t *t, const int64_t *index, int32_t of) { /* of the result's leading axes */
+  int64_t at = 0;
+  for (int32_t i = 0; i < t->ndim - 2; i++)
+    if (t->shape[i] != 1) at += index[i + of - t->ndim] * t->strides[i];
+  return at;
+}
+
+static void check_product(example_t *e, int64_t count, const char *what) {
+  tenon_call_t call = call_of(e);
+  cu_product_t p;
+  if (!check_report(cu_product_of(&call, &p), __FILE__, __LINE__, what, "not taken")) return;
+  if (!check_report(p.count == count, __FILE__, __LINE__, what, "another number of products")) return;
+  blas_does(&p);
+  const tenon_tensor_t *a = &e->a, *b = &e->b, *c = &e->c;
+  bool turn_a = e->attrs[0].as.i, turn_b = e->attrs[1].as.i, good = true;
+  int64_t index[4] = {0}, m = c->shape[c->ndim - 2], n = c->shape[c->ndim - 1], all = 1;
+  int64_t k = a->shape[a->ndim - (turn_a ? 2 : 1)];
+  for (int32_t i = 0; i < c->ndim - 2; i++) all *= c->shape[i];
+  const int64_t *sa = a->strides + a->ndim - 2, *sb = b->strides + b->ndim - 2, *sc = c->strides + c->ndim - 2;
+  for (int64_t batch = 0; batch < all; batch++) {
+    int64_t rest = batch;
+    for (int32_t i = c->ndim - 2; i-- > 0;) index[i] = rest % c->shape[i], rest /= c->shape[i];
+    const float *x = e->data[0] + place(a, index, c->ndim), *y = e->data[1] + place(b, index, c->ndim);
+    const float *z = e->data[2] + place(c, index, c->ndim);
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < n; j++) {
+        float sum = 0;
+        for (int64_t l = 0; l < k; l++)
+          sum += x[i * sa[turn_a] + l * sa[!turn_a]] * y[l * sb[turn_b] + j * sb[!turn_b]];
+        good = good && z[i * sc[0] + j * sc[1]] == sum;
+      }
+  }
+  check_report(good, __FILE__, __LINE__, what, "another result");
+}
+
+#define SHAPE(...) ((const int64_t[]){__VA_ARGS__})
+
+TEST("what is asked of cuBLAS is the product: plain, turned, padded, of views, stacked, broadcast") {
+  static example_t e;
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
+  e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
+  check_product(&e, 1, "plain");
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(9, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(1, 8));
+  e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(20, 1));
+  check_product(&e, 1, "lines that are apart, b a transposed view");
+  e.attrs[0].as.i = e.attrs[1].as.i = 1;
+  e.a = tensor(&e, 0, 2, SHAPE(7, 5), SHAPE(5, 1)), e.b = tensor(&e, 1, 2, SHAPE(3, 7), SHAPE(7, 1));
+  check_product(&e, 1, "both transposed");
+  e.a = tensor(&e, 0, 2, SHAPE(7, 5), SHAPE(1, 7));
+  check_product(&e, 1, "a transposed twice");
+  e.attrs[0].as.i = e.attrs[1].as.i = 0;
+  e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(105, 35, 7, 1));
+  e.b = tensor(&e, 1, 4, SHAPE(2, 3, 7, 4), SHAPE(84, 28, 4, 1));
+  e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 4), SHAPE(60, 20, 4, 1));
+  check_product(&e, 6, "a stack");
+  e.b = tensor(&e, 1, 2, SHAPE(7, 4), SHAPE(4, 1));
+  check_product(&e, 1, "a stack by one matrix, which is one of more rows");
+  e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(120, 40, 8, 1));
+  check_product(&e, 1, "the same with lines that are apart");
+  e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(126, 42, 8, 1));
+  check_product(&e, 6, "the same with matrices that are apart");
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1)), e.b = tensor(&e, 1, 4, SHAPE(2, 3, 7, 4), SHAPE(84, 28, 4, 1));
+  check_product(&e, 6, "one matrix by a stack");
+  e.a = tensor(&e, 0, 3, SHAPE(3, 5, 7), SHAPE(7, 21, 1)), e.b = tensor(&e, 1, 3, SHAPE(3, 7, 4), SHAPE(28, 1, 7));
+  e.c = tensor(&e, 2, 3, SHAPE(3, 5, 4), SHAPE(20, 4, 1));
+  check_product(&e, 3, "heads that lie beside one another");
+  e.a = tensor(&e, 0, 2, SHAPE(1, 7), SHAPE(1, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 1), SHAPE(1, 1));
+  e.c = tensor(&e, 2, 2, SHAPE(1, 1), SHAPE(1, 1));
+  check_product(&e, 1, "a row by a column");
+}
+
+TEST("what cuBLAS does not take is declined") {
+  static example_t e;
+  cu_product_t p;
+#define DECLINED()                                                                                                     \
+  do {                                                                                                                 \
+    tenon_call_t call_ = call_of(&e);                                                                                  \
+    CHECK(!cu_product_of(&call_, &p));                                                                                 \
+  } while (0)
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(14, 2)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
+  e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
+  DECLINED(); /* no stride of a is 1 */
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(0, 1));
+  DECLINED(); /* rows that are all one */
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(-7, 1));
+  DECLINED();
+  e.a = tensor(&e, 0, 2, SHAPE(5, 0), SHAPE(1, 1)), e.b = tensor(&e, 1, 2, SHAPE(0, 3), SHAPE(3, 1));
+  DECLINED(); /* nothing to add up: the result is zeros */
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
+  e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(1, 5));
+  DECLINED(); /* by columns */
+  e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
+  e.attrs[2].as.i = 1;
+  DECLINED(); /* an activation */
+  e.attrs[2].as.i = 0;
+  e.c.dtype = tenon_dtype(TENON_I32);
+  DECLINED();
+  e.c.dtype = tenon_dtype(TENON_F32);
+  e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(35, 70, 7, 1)); /* leading axes in another order than the result's */
+  e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 3), SHAPE(45, 15, 3, 1));
+  DECLINED();
+  e.a = tensor(&e, 0, 1, SHAPE(7), SHAPE(1)), e.c = tensor(&e, 2, 1, SHAPE(3), SHAPE(1));
+  DECLINED();
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE((int64_t)1 << 31, 1)), e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
+  DECLINED();
+}
