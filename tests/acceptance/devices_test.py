@@ -111,7 +111,7 @@ FAULTS = {
 # Of the tree.  On opencl all groups but `failures`: PoCL 3.1 frees events that fail while its queue still leads to them, and
 # what is enqueued at that moment crashes in 2 of 25 runs (docs/opencl.md); test_devices_opencl_stream has failures that wait.
 GROUPS = "table properties memory copies fills pinned streams orders events callbacks recordings imports peers sources claims threads lifecycle"
-DEVICES = {"null": ["--no-contents"], "sim": ["--settings", "claim=1"], "opencl": [part for group in GROUPS.split() for part in ("--case", group + ".")]}
+DEVICES = {"null": ["--no-contents"], "sim": ["--settings", "claim=1"], "opencl": [part for group in GROUPS.split() for part in ("--case", group + ".")], "cuda": []}
 
 
 def check(fault, *options):
