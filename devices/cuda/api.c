@@ -88,6 +88,18 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key, co
 
 /* ---- the compiler ----------------------------------------------------------------------------------------------------- */
 
+/* What NVRTC opens when it compiles, by name alone: some packages do not say where, so it is opened from beside it. */
+static void open_builtins(const rtc_api_t *found) {
+  Dl_info info;
+  int major = 0, minor = 0;
+  char path[1000];
+  if (found->Version(&major, &minor) || !dladdr(*(void *const *)&found->Version, &info) || !info.dli_fname) return;
+  const char *end = strrchr(info.dli_fname, '/');
+  snprintf(path, sizeof path, "%.*slibnvrtc-builtins.so.%d.%d", end ? (int)(end + 1 - info.dli_fname) : 0,
+           info.dli_fname, major, minor);
+  (void)dlopen(path, OPEN);
+}
+
 static tenon_status_t nvrtc_find(const tenon_device_context_t *context, int driver) {
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", NULL};
   char tried[1000];
@@ -105,6 +117,7 @@ static tenon_status_t nvrtc_find(const tenon_device_context_t *context, int driv
     return tenon_fail(context, TENON_UNAVAILABLE,                                                                      \
                       "cuda: libnvrtc has no function nvrtc" #name "; it is older than 11.2: install a newer one");
   RTC_FUNCTIONS(RTC_FIND_)
+  open_builtins(&found);
   rtc = found;
   return TENON_OK;
 }

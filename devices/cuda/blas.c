@@ -109,6 +109,13 @@ static bool lead_of(const matrix_t *m, cu_enum_t *out_op, int *out_lead) {
   return lead > 0 && lead <= INT32_MAX && m->rows <= INT32_MAX && m->columns <= INT32_MAX;
 }
 
+/* One number for each column, which lie one after the other. */
+static bool is_row(const tenon_tensor_t *t, int64_t columns) {
+  for (int32_t i = 0; i < t->ndim - 1; i++)
+    if (t->shape[i] != 1) return false;
+  return t->ndim > 0 && t->shape[t->ndim - 1] == columns && (columns == 1 || t->strides[t->ndim - 1] == 1);
+}
+
 static bool types_of(tenon_dtype_t dtype, cu_enum_t *out_type, cu_enum_t *out_compute) {
   *out_compute = BLAS_CUBLAS_COMPUTE_32F;
   switch (tenon_dtype_id(dtype)) {
@@ -126,7 +133,8 @@ bool cu_product_of(const tenon_call_t *call, cu_product_t *out) {
   matrix_t a, b, c, *matrices[3] = {&a, &b, &c};
   int64_t count;
   cu_enum_t op_c;
-  if (call->inputs[2] || call->attrs[2].as.i || tensors[0]->ndim < 2 || tensors[1]->ndim < 2) return false;
+  const tenon_tensor_t *bias = call->inputs[2];
+  if (call->attrs[2].as.i || tensors[0]->ndim < 2 || tensors[1]->ndim < 2) return false;
   if (!types_of(tensors[2]->dtype, &out->type, &out->compute)) return false;
   a = matrix_of(tensors[0], call->attrs[0].as.i), b = matrix_of(tensors[1], call->attrs[1].as.i);
   c = matrix_of(tensors[2], false);
@@ -138,6 +146,8 @@ bool cu_product_of(const tenon_call_t *call, cu_product_t *out) {
   if (count > INT32_MAX || a.next < 0 || b.next < 0 || c.next < 0) return false;
   if (!lead_of(&b, &out->op_a, &out->a_lead) || !lead_of(&a, &out->op_b, &out->b_lead)) return false;
   if (!lead_of(&c, &op_c, &out->c_lead) || op_c != BLAS_CUBLAS_OP_N) return false;
+  if (bias && (!is_row(bias, c.columns) || count > 1 || out->type == BLAS_CUDA_R_64F)) return false;
+  out->bias = bias ? bias->data : NULL;
   out->m = (int)c.columns, out->n = (int)c.rows, out->k = (int)a.columns, out->count = (int)count;
   out->a = tensors[1]->data, out->b = tensors[0]->data, out->c = tensors[2]->data;
   out->a_next = b.next, out->b_next = a.next, out->c_next = c.next;
@@ -146,14 +156,33 @@ bool cu_product_of(const tenon_call_t *call, cu_product_t *out) {
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------------- */
 
+static uint64_t ones_size(const cu_product_t *p) {
+  return p->bias ? (uint64_t)p->n * (p->type == BLAS_CUDA_R_32F ? 4 : 2) : 0;
+}
+
+/* c becomes the bias in each row: the product of the bias and a row of ones. */
+static cu_result_t spread(const cu_blas_t *with, const cu_product_t *p, cu_native_stream_t stream, void *ones) {
+  const float one = 1, zero = 0;
+  cu_address_t at = (cu_address_t)(uintptr_t)ones;
+  cu_result_t error = p->type == BLAS_CUDA_R_32F
+                          ? cu.MemsetD32Async(at, 0x3f800000u, (size_t)p->n, stream)
+                          : cu.MemsetD16Async(at, p->type == BLAS_CUDA_R_16F ? 0x3c00 : 0x3f80, (size_t)p->n, stream);
+  return error ? error
+               : blas.GemmStridedBatchedEx(with->handle, BLAS_CUBLAS_OP_N, BLAS_CUBLAS_OP_N, p->m, p->n, 1, &one,
+                                           p->bias, p->type, p->m, 0, ones, p->type, 1, 0, &zero, p->c, p->type,
+                                           p->c_lead, 0, 1, p->compute, BLAS_CUBLAS_GEMM_DEFAULT);
+}
+
 static cu_result_t multiply(const cu_blas_t *with, const cu_product_t *p, cu_native_stream_t stream, void *workspace,
                             size_t size) {
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
-  bool is_wide = p->compute == BLAS_CUBLAS_COMPUTE_64F;
-  const void *alpha = is_wide ? (const void *)&wide_one : &one, *beta = is_wide ? (const void *)&wide_zero : &zero;
+  const bool is_wide = p->compute == BLAS_CUBLAS_COMPUTE_64F;
+  const void *alpha = is_wide ? (const void *)&wide_one : &one;
+  const void *beta = is_wide ? (const void *)&wide_zero : p->bias ? &one : &zero;
   cu_result_t error = blas.SetStream(with->handle, stream); /* its workspace is then none of ours any more */
   if (!error) error = blas.SetWorkspace(with->handle, workspace, size);
+  if (!error && p->bias) error = spread(with, p, stream, (char *)workspace + size);
   if (!error)
     error = blas.GemmStridedBatchedEx(with->handle, p->op_a, p->op_b, p->m, p->n, p->k, alpha, p->a, p->type, p->a_lead,
                                       p->a_next, p->b, p->type, p->b_lead, p->b_next, beta, p->c, p->type, p->c_lead,
@@ -171,7 +200,7 @@ tenon_status_t cu_matmul_run(tenon_call_t *call) {
   cu_stream_t *stream = cu_stream(on, call->stream);
   TENON_TRY(cu_stream_check(on, stream));
   size_t size = stream->device->arch >= ARCH_90 ? WORKSPACE_OF_90 : WORKSPACE;
-  void *workspace = call->host->allocate(call, size);
+  void *workspace = call->host->allocate(call, size + ones_size(&product));
   if (!workspace) return TENON_MEMORY; /* said so */
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot multiply");

@@ -29,13 +29,13 @@ typedef struct blas_api_t { BLAS_FUNCTIONS(BLAS_POINTER_) } blas_api_t;
 typedef struct cu_product_t {
   int m, n, k, count; /* m: columns of the result, n: its rows */
   cu_enum_t op_a, op_b, type, compute;
-  const void *a, *b;
+  const void *a, *b, *bias; /* bias: of each column of the result; NULL: none.  There is one product then */
   void *c;
   int a_lead, b_lead, c_lead;
   long long a_next, b_next, c_next; /* elements to the next of `count` */
 } cu_product_t;
 
-/* Does cuBLAS take this product?  What it does not: a bias, an activation, vectors, strides of which none is 1, leading axes
+/* Does cuBLAS take this product?  What it does not: an activation, a bias but one that is a row, vectors, strides of which none is 1, leading axes
  * that are not one, nothing to add up, more than 2^31 - 1 of anything. */
 bool cu_product_of(const tenon_call_t *call, cu_product_t *out);
 tenon_status_t cu_matmul_run(tenon_call_t *call);

@@ -16,15 +16,14 @@
 enum { ARCH_LEAST = 60, VERSION_LEAST = 11040 };
 
 cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST];
+_Atomic cu_result_t cu_failures[CU_ORDINALS_MOST];
 
 /* What the driver showed; it does not look again in a process. */
 static struct {
   pthread_mutex_t lock;
-  int numbers[CU_ORDINALS_MOST]; /* of the driver's list */
   int32_t count;
   int version;
   pid_t process;
-  char declined[4000]; /* a line for each that is not used */
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool cu_device_here(void) { return found.process == getpid(); }
@@ -41,30 +40,10 @@ static int arch_of(cu_id_t id) {
 
 /* ---- looking for devices ---------------------------------------------------------------------------------------------- */
 
-static void look_at(int number) {
-  char name[200] = "a GPU", why[200] = "";
-  cu_id_t id = 0;
-  if (cu.DeviceGet(&id, number)) snprintf(why, sizeof why, "the driver does not open it");
-  else {
-    cu.DeviceGetName(name, (int)sizeof name, id);
-    if (arch_of(id) < ARCH_LEAST)
-      snprintf(why, sizeof why, "it is sm_%d, and sm_%d is needed", arch_of(id), ARCH_LEAST);
-    else if (number_of(id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
-      snprintf(why, sizeof why, "its compute mode is \"prohibited\" (nvidia-smi -c 0 allows it)");
-    else if (!number_of(id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
-      snprintf(why, sizeof why, "it has no addresses that are the same for all GPUs");
-    else if (found.count == CU_ORDINALS_MOST) snprintf(why, sizeof why, "there are %d before it", CU_ORDINALS_MOST);
-  }
-  size_t used = strlen(found.declined);
-  if (*why) snprintf(found.declined + used, sizeof found.declined - used, "%d, %s: %s\n", number, name, why);
-  else found.numbers[found.count++] = number;
-}
-
 static tenon_status_t look(const tenon_device_context_t *context) {
   int count = 0;
   const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   TENON_TRY(cu_api_open(context));
-  *found.declined = 0;
   cu_result_t error = cu.DriverGetVersion(&found.version);
   if (!error && found.version < VERSION_LEAST)
     return tenon_fail(context, TENON_UNAVAILABLE,
@@ -74,12 +53,11 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   if (!error) error = cu.Init(0);
   if (!error) error = cu.DeviceGetCount(&count);
   if (error || !count)
-    return tenon_fail(context, TENON_UNAVAILABLE,
-                      "cuda: the driver shows no GPU (error %u)%s%s; nvidia-smi lists those that work", error,
-                      visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
-  for (int i = 0; i < count; i++) look_at(i);
-  if (found.count) return TENON_OK;
-  return tenon_fail(context, TENON_UNAVAILABLE, "cuda: none of %d GPUs can be used:\n%s", count, found.declined);
+    return tenon_fail(
+        context, TENON_UNAVAILABLE, "cuda: the driver shows no GPU (%s)%s%s; nvidia-smi lists those that work",
+        error ? cu_error_name(error) : "none", visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
+  found.count = count < CU_ORDINALS_MOST ? count : CU_ORDINALS_MOST;
+  return TENON_OK;
 }
 
 static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_count) {
@@ -153,13 +131,27 @@ static tenon_status_t check_settings(const tenon_device_context_t *context) {
   return TENON_OK;
 }
 
+/* Can it be used? */
+static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
+  if (device->arch < ARCH_LEAST)
+    return tenon_fail(on, TENON_UNAVAILABLE, "cuda:%d: %s is sm_%d, and sm_%d is needed", on->ordinal, device->name,
+                      device->arch, ARCH_LEAST);
+  if (number_of(device->id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+    return tenon_fail(on, TENON_UNAVAILABLE,
+                      "cuda:%d: the compute mode of %s is \"prohibited\"; nvidia-smi -c 0 allows it", on->ordinal,
+                      device->name);
+  if (!number_of(device->id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
+    return tenon_fail(on, TENON_UNAVAILABLE, "cuda:%d: %s has no addresses that are the same for all GPUs", on->ordinal,
+                      device->name);
+  return TENON_OK;
+}
+
 static tenon_status_t open_device(tenon_device_context_t *context, cu_device_t *device) {
-  cu_result_t error = cu.DeviceGet(&device->id, device->number);
-  if (!error) {
-    describe(device);
-    error = cu.DevicePrimaryCtxRetain(&device->context, device->id);
-    if (error) device->context = NULL;
-  }
+  cu_result_t error = cu.DeviceGet(&device->id, device->ordinal);
+  if (error) return cu_fail(context, error, "cannot open it");
+  describe(device);
+  TENON_TRY(check(context, device));
+  if ((error = cu.DevicePrimaryCtxRetain(&device->context, device->id))) device->context = NULL;
   if (!error) CU_IN(device, error, cu.StreamCreate(&device->service, CU_STREAM_NON_BLOCKING));
   if (error) return cu_fail(context, error, "cannot open %s", device->name);
   return cu_stream_open(context, NULL, &device->first);
@@ -173,7 +165,8 @@ static tenon_status_t start(tenon_device_context_t *context) {
   cu_device_t *device = (cu_device_t *)calloc(1, sizeof *device);
   if (!device) return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);
   pthread_mutex_init(&device->lock, NULL), pthread_mutex_init(&device->clock, NULL);
-  device->ordinal = context->ordinal, device->number = found.numbers[context->ordinal];
+  device->ordinal = context->ordinal;
+  cu_failures[device->ordinal] = CUDA_SUCCESS; /* of a context that is gone */
   context->state = device;
   tenon_status_t status = open_device(context, device);
   if (status == TENON_OK) cu_devices[device->ordinal] = device;
@@ -196,12 +189,10 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   return TENON_OK;
 }
 
-/* "declined" is of the plug-in: a text, a line for each GPU that is not used, with the reason.  Who asks for the stream is
- * about to give it to another library, whose calls want the context too. */
+/* Who asks for the stream is about to give it to another library, whose calls want the context too. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
   cu_device_t *device = cu_device(on);
   cu_context_t now = NULL;
-  if (strcmp(name, "declined") == 0) return found.declined;
   if (!device) return NULL;
   if (strcmp(name, "CUcontext") == 0) return device->context;
   if (strcmp(name, "CUdevice") == 0) return &device->id;

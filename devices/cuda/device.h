@@ -17,8 +17,7 @@ struct cu_grave_t;
 enum { CU_ORDINALS_MOST = 64 }; /* bits of a cu_stream_t's `waits` */
 
 typedef struct cu_device_t {
-  int32_t ordinal;
-  int number; /* of the driver's list */
+  int32_t ordinal; /* as the driver counts */
   cu_id_t id;
   cu_context_t context;
   cu_native_stream_t service;     /* nothing of tensors is ever enqueued here */
@@ -29,7 +28,6 @@ typedef struct cu_device_t {
   pthread_mutex_t lock;           /* of the two lists */
   struct cu_stream_t *streams;    /* all that are not done, the destroyed ones too */
   struct cu_grave_t *graves;      /* what was let go while streams had work, see grave.c */
-  _Atomic cu_result_t failure;    /* of its work, for good */
   struct cu_blas_t *_Atomic blas; /* of blas.c; made once, under `lock` */
   int arch, version;              /* 90 of sm_90; of the driver, 12080 */
   uint64_t memory;
@@ -39,6 +37,7 @@ typedef struct cu_device_t {
 } cu_device_t;
 
 extern cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST]; /* those that were started */
+extern _Atomic cu_result_t cu_failures[CU_ORDINALS_MOST]; /* of their work, for good */
 
 /* Are we still in the process that opened the driver?  It does not work in children of it. */
 bool cu_device_here(void);

@@ -14,7 +14,7 @@ tenon_status_t cu_error_status(cu_result_t error) {
   return TENON_UNKNOWN;
 }
 
-static const char *name_of(cu_result_t error) {
+const char *cu_error_name(cu_result_t error) {
   const char *name = NULL;
   return cu.GetErrorName && !cu.GetErrorName(error, &name) && name ? name : "an error without a name";
 }
@@ -33,18 +33,19 @@ tenon_status_t cu_fail(tenon_on_t on, cu_result_t error, const char *format, ...
   va_start(list, format);
   vsnprintf(what, sizeof what, format, list);
   va_end(list);
-  return tenon_fail(on, cu_error_status(error), "cuda:%d: %s: %s (%u): %s", on->ordinal, what, name_of(error), error,
-                    text_of(error));
+  return tenon_fail(on, cu_error_status(error), "cuda:%d: %s: %s (%u): %s", on->ordinal, what, cu_error_name(error),
+                    error, text_of(error));
 }
 
 /* ---- the loss of a context -------------------------------------------------------------------------------------------- */
 
 cu_result_t cu_device_failure(cu_device_t *device) {
-  cu_result_t failure = atomic_load(&device->failure), error;
+  cu_result_t failure = cu_failures[device->ordinal], error;
   if (failure) return failure;
   CU_IN(device, error, cu.StreamQuery(device->service)); /* has no work of its own: says only what is wrong with all */
-  if (error && error != CUDA_ERROR_NOT_READY) atomic_compare_exchange_strong(&device->failure, &failure, error);
-  return atomic_load(&device->failure);
+  if (error && error != CUDA_ERROR_NOT_READY)
+    atomic_compare_exchange_strong(&cu_failures[device->ordinal], &failure, error);
+  return cu_failures[device->ordinal];
 }
 
 tenon_status_t cu_failure_status(cu_result_t failure) { /* UNAVAILABLE would be: not yet */
@@ -55,5 +56,5 @@ tenon_status_t cu_fail_lost(tenon_on_t on, const cu_device_t *lost, cu_result_t 
   return tenon_fail(on, cu_failure_status(failure),
                     "cuda:%d: work of cuda:%d, in one of its streams, failed with %s (%u): %s; CUDA does nothing more "
                     "on that GPU in this process: start it anew",
-                    on->ordinal, lost->ordinal, name_of(failure), failure, text_of(failure));
+                    on->ordinal, lost->ordinal, cu_error_name(failure), failure, text_of(failure));
 }

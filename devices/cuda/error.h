@@ -6,6 +6,7 @@
 
 struct cu_device_t;
 
+const char *cu_error_name(cu_result_t error);      /* "CUDA_ERROR_INVALID_VALUE"; "an error without a name" */
 tenon_status_t cu_error_status(cu_result_t error); /* of our own codes */
 /* Fails as "cuda:0: WHAT: CUDA_ERROR_INVALID_VALUE (1): invalid argument"; when the context is lost, with what lost it. */
 tenon_status_t cu_fail(tenon_on_t on, cu_result_t error, const char *format, ...) TENON_FORMAT(3, 4);

@@ -49,7 +49,7 @@ static tenon_status_t found(tenon_on_t on, cu_event_t *event, cu_result_t error)
   if (error == CUDA_ERROR_NOT_READY) error = CUDA_SUCCESS, waits = 0; /* unless its own GPU is lost: not yet */
   else if (!error && waits) {
     int32_t by = cu_lost_among(waits);
-    if (by) return cu_fail_lost(on, cu_devices[by - 1], atomic_load(&cu_devices[by - 1]->failure));
+    if (by) return cu_fail_lost(on, cu_devices[by - 1], cu_failures[by - 1]);
     return TENON_OK;
   } else if (!error) {
     return TENON_OK;

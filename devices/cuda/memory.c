@@ -19,6 +19,7 @@ tenon_status_t cu_memory_allocate(tenon_on_t on, uint64_t bytes, void **out_hand
     cu_graves_sweep(device);
     CU_IN(device, error, cu.MemAlloc(&address, (size_t)bytes));
   }
+  if (error == CUDA_ERROR_INVALID_VALUE) error = CUDA_ERROR_OUT_OF_MEMORY; /* only the size can be wrong */
   if (error)
     return cu_fail(on, error, "cannot allocate %llu bytes (of %llu in all)", (unsigned long long)bytes,
                    (unsigned long long)device->memory);
@@ -57,10 +58,10 @@ tenon_status_t cu_memory_import(tenon_on_t on, void *native, uint64_t bytes, voi
   if (!error) error = cu.PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
   cu_leave(pushed);
   if (error) return cu_fail(on, error, "cannot use another's memory at %p", native);
-  if (type != CU_MEMORYTYPE_DEVICE || ordinal != device->number)
+  if (type != CU_MEMORYTYPE_DEVICE || ordinal != device->ordinal)
     return tenon_fail(on, TENON_INVALID,
                       "cuda:%d: another's memory at %p is not of this GPU (CUDA's number %d, not %d)", on->ordinal,
-                      native, ordinal, device->number);
+                      native, ordinal, device->ordinal);
   if (address + bytes > start + size || address + bytes < address)
     return tenon_fail(on, TENON_INVALID, "cuda:%d: another's memory has %llu bytes from %p on, and %llu are to be used",
                       on->ordinal, (unsigned long long)(start + size - address), native, (unsigned long long)bytes);
@@ -76,6 +77,7 @@ tenon_status_t cu_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data) 
   cu_result_t error = CUDA_ERROR_OUT_OF_MEMORY;
   if (bytes <= SIZE_MAX / 2)
     CU_IN(cu_device(on), error, cu.MemHostAlloc(out_data, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE));
+  if (error == CUDA_ERROR_INVALID_VALUE) error = CUDA_ERROR_OUT_OF_MEMORY;
   if (error) return cu_fail(on, error, "cannot allocate %llu bytes of pinned host memory", (unsigned long long)bytes);
   return TENON_OK;
 }

@@ -14,7 +14,7 @@ typedef struct cu_kernel_t {
   cu_function_t function;
   struct cu_kernel_t *next;
   uint32_t group_most, local_static;
-  _Atomic uint32_t local_allowed; /* bytes of memory of a group that the driver was told of */
+  _Atomic uint32_t local_allowed; /* bytes of a launch's memory of a group that the driver lets pass */
   int32_t parameter_count;        /* -1: the driver does not say */
   char *name;
   uint32_t sizes[PARAMETERS_MOST]; /* of the parameters */
@@ -144,7 +144,7 @@ static tenon_status_t kernel_create(tenon_on_t on, cu_program_t *program, const 
                         on->ordinal, name);
     return cu_fail(on, error, "cannot create the kernel '%s'", name);
   }
-  kernel->name = copy, kernel->local_allowed = cu_device(on)->local_plain;
+  kernel->name = copy, kernel->local_allowed = cu_device(on)->local_plain - kernel->local_static;
   kernel->next = program->kernels, program->kernels = kernel;
   *out = kernel;
   return TENON_OK;
@@ -236,10 +236,10 @@ tenon_status_t cu_kernel_launch(tenon_on_t on, void *handle, const tenon_launch_
     return fail_launch(on, kernel, launch, CUDA_ERROR_INVALID_VALUE);
   if ((error = cu_enter(stream->device, &pushed))) return fail_launch(on, kernel, launch, error);
   uint32_t allowed = atomic_load_explicit(&kernel->local_allowed, memory_order_relaxed);
-  if (__builtin_expect(arguments.local + kernel->local_static > allowed, 0)) {
-    error =
-        cu.FuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)arguments.local);
-    if (!error) atomic_store(&kernel->local_allowed, arguments.local + kernel->local_static);
+  if (__builtin_expect(arguments.local > allowed, 0)) { /* once, of all that there is: other threads launch it too */
+    allowed = stream->device->local_most - kernel->local_static;
+    error = cu.FuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)allowed);
+    if (!error) atomic_store(&kernel->local_allowed, allowed);
   }
   if (!error)
     error = cu.LaunchKernel(kernel->function, (unsigned)groups[0], (unsigned)groups[1], (unsigned)groups[2], group[0],

@@ -36,11 +36,11 @@ static void end(cu_stream_t *stream) {
 /* What the driver says of its work; of one that is recorded: of what came before.  In the context. */
 static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   pthread_mutex_lock(&stream->lock);
-  bool recording = stream->recording;
-  cu_result_t error = CUDA_SUCCESS;
-  if (recording && !wait) error = cu.EventQuery(stream->before);
+  bool by_event = stream->recording || stream->left;
+  cu_native_event_t event = stream->before;
   pthread_mutex_unlock(&stream->lock);
-  if (recording) return wait ? cu.EventSynchronize(stream->before) : error;
+  if (by_event && !event) return CUDA_SUCCESS;
+  if (by_event) return wait ? cu.EventSynchronize(event) : cu.EventQuery(event);
   return wait ? cu.StreamSynchronize(stream->native) : cu.StreamQuery(stream->native);
 }
 
@@ -74,7 +74,7 @@ void cu_streams_finish(cu_device_t *device) {
     for (cu_stream_t *stream = device->streams; stream && !found; stream = stream->next) {
       if (state_of(stream, false) != CUDA_ERROR_NOT_READY) continue;
       found = true;
-      if (stream->recording) event = stream->before;
+      if (stream->recording || stream->left) event = stream->before;
       else if (!(error = cu.EventCreate(&own, CU_EVENT_DEFAULT))) error = cu.EventRecord(event = own, stream->native);
     }
     pthread_mutex_unlock(&device->lock);
@@ -102,12 +102,25 @@ tenon_status_t cu_stream_create(tenon_on_t on, void **out_stream) {
   return TENON_OK;
 }
 
+/* Its owner may end it from here on: an event stands for its work. */
+static void leave(cu_stream_t *stream) {
+  bool pushed;
+  if (cu_enter(stream->device, &pushed)) return;
+  pthread_mutex_lock(&stream->lock);
+  if (!stream->before && cu.EventCreate(&stream->before, CU_EVENT_DEFAULT)) stream->before = NULL;
+  if (stream->before && !stream->recording) cu.EventRecord(stream->before, stream->native);
+  stream->left = true;
+  pthread_mutex_unlock(&stream->lock);
+  cu_leave(pushed);
+}
+
 void cu_stream_destroy(tenon_on_t on, void *handle) {
   cu_stream_t *stream = (cu_stream_t *)handle;
   cu_device_t *device = cu_device(on);
   if (!stream) return;
   pthread_mutex_lock(&device->lock);
   stream->destroyed = true;
+  if (stream->imported) leave(stream);
   (void)cu_streams_idle(device);
   pthread_mutex_unlock(&device->lock);
 }
@@ -156,11 +169,11 @@ int32_t cu_lost_among(uint64_t waits) {
 /* Of its own GPU, or of one that it waited for. */
 static tenon_status_t failure_of(tenon_on_t on, cu_stream_t *stream) {
   cu_device_t *own = stream->device;
-  cu_result_t failure = atomic_load(&own->failure);
+  cu_result_t failure = cu_failures[own->ordinal];
   if (failure) return cu_fail_lost(on, own, failure);
   int32_t by = atomic_load(&stream->failed_by);
   cu_device_t *lost = by ? cu_devices[by - 1] : NULL;
-  return lost ? cu_fail_lost(on, lost, atomic_load(&lost->failure)) : TENON_OK;
+  return lost ? cu_fail_lost(on, lost, cu_failures[by - 1]) : TENON_OK;
 }
 
 /* Asks about the ordinals that it has waited for. */
@@ -239,10 +252,8 @@ static void call_back(cu_native_stream_t native, cu_result_t error, void *user) 
   (void)native;
   cu_callback_t callback = *(cu_callback_t *)user;
   free(user);
-  for (int32_t i = 0; callback.waits && !error; i++, callback.waits >>= 1) {
-    cu_device_t *device = callback.waits & 1 ? cu_devices[i] : NULL;
-    if (device) error = atomic_load(&device->failure);
-  }
+  for (int32_t i = 0; callback.waits && !error; i++, callback.waits >>= 1)
+    if (callback.waits & 1) error = cu_failures[i];
   callback.function(callback.argument, error ? cu_failure_status(error) : TENON_OK);
 }
 

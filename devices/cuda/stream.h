@@ -12,9 +12,10 @@ typedef struct cu_stream_t {
   _Atomic uint64_t waits;    /* bit i: followed an event of ordinal i since it was last seen to be done */
   _Atomic int32_t failed_by; /* 1 + the ordinal that lost its work, for good */
   bool imported, destroyed;  /* another's; not wanted any more, under the device's lock */
-  pthread_mutex_t lock;      /* of `recording`, `before` */
+  pthread_mutex_t lock;      /* of the three below */
   _Atomic bool recording;    /* what is enqueued goes to a recording */
-  cu_native_event_t before;  /* NULL, or: of the work before the recording */
+  bool left;                 /* imported, and its owner's alone again */
+  cu_native_event_t before;  /* of either: stands for the work before; NULL: not made yet */
   struct cu_stream_t *next;  /* of the device, under its lock */
 } cu_stream_t;
 

@@ -130,10 +130,11 @@ TEST("code that is damaged, cut or foreign does not come to the driver") {
 enum { ROOM = 4000 };
 
 typedef struct example_t { /* a call of core::matmul */
-  tenon_tensor_t a, b, c, *inputs[3], *outputs[1];
-  int64_t shapes[3][4], strides[3][4];
+  tenon_tensor_t a, b, c, bias, *inputs[3], *outputs[1];
+  int64_t shapes[4][4], strides[4][4];
   tenon_value_t attrs[5];
-  float data[3][ROOM];
+  float data[4][ROOM];
+  bool has_bias;
 } example_t;
 
 static tenon_tensor_t tensor(example_t *e, int i, int32_t ndim, const int64_t *shape, const int64_t *strides) {
@@ -147,9 +148,9 @@ static tenon_tensor_t tensor(example_t *e, int i, int32_t ndim, const int64_t *s
 }
 
 static tenon_call_t call_of(example_t *e) {
-  e->inputs[0] = &e->a, e->inputs[1] = &e->b, e->inputs[2] = NULL, e->outputs[0] = &e->c;
-  for (int i = 0; i < 3; i++)
-    for (int k = 0; k < ROOM; k++) e->data[i][k] = i < 2 ? (float)((k * 7 + i) % 11 - 5) : -1;
+  e->inputs[0] = &e->a, e->inputs[1] = &e->b, e->inputs[2] = e->has_bias ? &e->bias : NULL, e->outputs[0] = &e->c;
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < ROOM; k++) e->data[i][k] = i != 2 ? (float)((k * 7 + i) % 11 - 5) : -1;
   return (tenon_call_t){.size = sizeof(tenon_call_t), .attrs = e->attrs, .inputs = e->inputs, .outputs = e->outputs};
 }
 
@@ -160,7 +161,7 @@ static void blas_does(const cu_product_t *p) {
     float *c = (float *)p->c + i * p->c_next;
     for (int column = 0; column < p->n; column++)
       for (int row = 0; row < p->m; row++) {
-        float sum = 0;
+        float sum = p->bias ? ((const float *)p->bias)[row] : 0; /* which c holds before */
         for (int k = 0; k < p->k; k++)
           sum += (p->op_a == BLAS_CUBLAS_OP_N ? a[row + k * p->a_lead] : a[k + row * p->a_lead]) *
                  (p->op_b == BLAS_CUBLAS_OP_N ? b[k + column * p->b_lead] : b[column + k * p->b_lead]);
@@ -195,7 +196,7 @@ static void check_product(example_t *e, int64_t count, const char *what) {
     const float *z = e->data[2] + place(c, index, c->ndim);
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++) {
-        float sum = 0;
+        float sum = e->has_bias ? e->data[3][j] : 0;
         for (int64_t l = 0; l < k; l++)
           sum += x[i * sa[turn_a] + l * sa[!turn_a]] * y[l * sb[turn_b] + j * sb[!turn_b]];
         good = good && z[i * sc[0] + j * sc[1]] == sum;
@@ -226,6 +227,12 @@ TEST("what is asked of cuBLAS is the product: plain, turned, padded, of views, s
   check_product(&e, 6, "a stack");
   e.b = tensor(&e, 1, 2, SHAPE(7, 4), SHAPE(4, 1));
   check_product(&e, 1, "a stack by one matrix, which is one of more rows");
+  e.has_bias = true, e.bias = tensor(&e, 3, 2, SHAPE(1, 4), SHAPE(9, 1));
+  check_product(&e, 1, "the same with a bias");
+  e.has_bias = false;
+  e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 4), SHAPE(66, 22, 4, 1));
+  check_product(&e, 6, "the same into results that are apart");
+  e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 4), SHAPE(60, 20, 4, 1));
   e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(120, 40, 8, 1));
   check_product(&e, 1, "the same with lines that are apart");
   e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(126, 42, 8, 1));
@@ -263,7 +270,14 @@ TEST("what cuBLAS does not take is declined") {
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   e.attrs[2].as.i = 1;
   DECLINED(); /* an activation */
-  e.attrs[2].as.i = 0;
+  e.attrs[2].as.i = 0, e.has_bias = true;
+  e.bias = tensor(&e, 3, 2, SHAPE(5, 3), SHAPE(3, 1));
+  DECLINED(); /* a bias that is no row */
+  e.bias = tensor(&e, 3, 1, SHAPE(3), SHAPE(2));
+  DECLINED(); /* one whose numbers are apart */
+  e.bias = tensor(&e, 3, 1, SHAPE(1), SHAPE(1));
+  DECLINED(); /* one for all columns */
+  e.has_bias = false;
   e.c.dtype = tenon_dtype(TENON_I32);
   DECLINED();
   e.c.dtype = tenon_dtype(TENON_F32);
