@@ -198,6 +198,7 @@ def check_gpu():
     run("the device suite on cuda", [os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "devices", "cuda.so")])
     run("source kernels on cuda", [os.path.join(BUILD, "tests", "test_device_source")])
     run("operators from source on cuda", [os.path.join(BUILD, "tests", "test_device_source_ops")])
+    run("figures", [sys.executable, os.path.join(ROOT, "bench/cuda.py")])
     run("models on cuda", [sys.executable, os.path.join(ROOT, "tests/acceptance/device_models_test.py"), "cuda"])
     if NVCC:
         with tempfile.TemporaryDirectory() as folder:
