@@ -38,9 +38,10 @@ static bool open_library(tenon_on_t on) {
 /* Opened by the first product; NULL: there is none, and it is not looked for again. */
 static cu_blas_t *blas_of(tenon_on_t on) {
   cu_device_t *device = cu_device(on);
+  static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
   cu_blas_t *found = atomic_load_explicit(&device->blas, memory_order_acquire);
   if (__builtin_expect(found != NULL, 1)) return found->handle ? found : NULL;
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&opening);
   if (!(found = device->blas) && (found = (cu_blas_t *)calloc(1, sizeof *found))) {
     bool pushed;
     pthread_mutex_init(&found->lock, NULL);
@@ -50,7 +51,7 @@ static cu_blas_t *blas_of(tenon_on_t on) {
     }
     atomic_store_explicit(&device->blas, found, memory_order_release);
   }
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&opening);
   return found && found->handle ? found : NULL;
 }
 

@@ -17,6 +17,7 @@ enum { ARCH_LEAST = 60, VERSION_LEAST = 11040 };
 
 cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST];
 _Atomic cu_result_t cu_failures[CU_ORDINALS_MOST];
+pthread_mutex_t cu_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What the driver showed; it does not look again in a process. */
 static struct {
@@ -88,26 +89,33 @@ static void describe(cu_device_t *device) {
   device->has_pools = number_of(id, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
 }
 
-/* Of what was opened; waits for all work. */
+/* Of what was opened; waits for all work, that of other ordinals too, which may read what is of this one. */
+static void close_device(cu_device_t *device) {
+  bool pushed;
+  for (int i = 0; i < CU_ORDINALS_MOST; i++)
+    if (cu_devices[i]) cu_streams_finish(cu_devices[i]);
+  cu_streams_finish(device);
+  cu_graves_end_all(device);
+  cu_blas_close(device);
+  cu_streams_close(device);
+  if (!cu_enter(device, &pushed)) {
+    if (device->base) cu.EventDestroy(device->base);
+    if (device->service) cu.StreamDestroy(device->service);
+    cu_leave(pushed);
+  }
+  pthread_mutex_lock(&cu_lock);
+  cu_devices[device->ordinal] = NULL;
+  pthread_mutex_unlock(&cu_lock);
+  cu.DevicePrimaryCtxRelease(device->id);
+}
+
 static void stop(tenon_device_context_t *context) {
   cu_device_t *device = (cu_device_t *)context->state;
-  bool pushed = false;
   if (!device) return;
   context->state = NULL;
-  cu_devices[device->ordinal] = NULL;
-  if (cu_device_here() && device->context) { /* else the driver does not work here */
-    cu_streams_finish(device);
-    cu_graves_end_all(device);
-    cu_blas_close(device);
-    cu_streams_close(device);
-    if (!cu_enter(device, &pushed)) {
-      if (device->base) cu.EventDestroy(device->base);
-      if (device->service) cu.StreamDestroy(device->service);
-      cu_leave(pushed);
-    }
-    cu.DevicePrimaryCtxRelease(device->id);
-  }
-  pthread_mutex_destroy(&device->lock), pthread_mutex_destroy(&device->clock);
+  if (!cu_device_here()) cu_devices[device->ordinal] = NULL; /* the driver does not work here, and locks may be taken */
+  else if (device->context) close_device(device);
+  pthread_mutex_destroy(&device->clock);
   free(device);
 }
 
@@ -164,7 +172,7 @@ static tenon_status_t start(tenon_device_context_t *context) {
     return tenon_fail(context, TENON_INVALID, "cuda:%d: there are %d ordinals", context->ordinal, found.count);
   cu_device_t *device = (cu_device_t *)calloc(1, sizeof *device);
   if (!device) return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);
-  pthread_mutex_init(&device->lock, NULL), pthread_mutex_init(&device->clock, NULL);
+  pthread_mutex_init(&device->clock, NULL);
   device->ordinal = context->ordinal;
   cu_failures[device->ordinal] = CUDA_SUCCESS; /* of a context that is gone */
   context->state = device;

@@ -25,10 +25,9 @@ typedef struct cu_device_t {
   int64_t base_time;              /* and its own, in nanoseconds: both under `clock` */
   pthread_mutex_t clock;          /* */
   struct cu_stream_t *first;      /* the stream NULL */
-  pthread_mutex_t lock;           /* of the two lists */
-  struct cu_stream_t *streams;    /* all that are not done, the destroyed ones too */
-  struct cu_grave_t *graves;      /* what was let go while streams had work, see grave.c */
-  struct cu_blas_t *_Atomic blas; /* of blas.c; made once, under `lock` */
+  struct cu_stream_t *streams;    /* all that are not done, the destroyed ones too; under cu_lock */
+  struct cu_grave_t *graves;      /* what was let go while streams had work, see grave.c; under cu_lock */
+  struct cu_blas_t *_Atomic blas; /* of blas.c; made once */
   int arch, version;              /* 90 of sm_90; of the driver, 12080 */
   uint64_t memory;
   uint32_t units, group_most, local_most, local_plain; /* local_plain: bytes that need no attribute */
@@ -37,6 +36,7 @@ typedef struct cu_device_t {
 } cu_device_t;
 
 extern cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST]; /* those that were started */
+extern pthread_mutex_t cu_lock; /* of all ordinals' lists: what one lets go another may still read */
 extern _Atomic cu_result_t cu_failures[CU_ORDINALS_MOST]; /* of their work, for good */
 
 /* Are we still in the process that opened the driver?  It does not work in children of it. */

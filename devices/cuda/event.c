@@ -43,20 +43,16 @@ tenon_status_t cu_event_record(tenon_on_t on, void *handle, void *stream_handle)
   return TENON_OK;
 }
 
+/* What the driver's answer means: the loss of its own GPU, or of one that its stream had waited for, comes first. */
 static tenon_status_t found(tenon_on_t on, cu_event_t *event, cu_result_t error) {
   cu_device_t *own = cu_device(on);
+  cu_result_t failure = error ? cu_device_failure(own) : CUDA_SUCCESS;
   uint64_t waits = atomic_load(&event->waits);
-  if (error == CUDA_ERROR_NOT_READY) error = CUDA_SUCCESS, waits = 0; /* unless its own GPU is lost: not yet */
-  else if (!error && waits) {
-    int32_t by = cu_lost_among(waits);
-    if (by) return cu_fail_lost(on, cu_devices[by - 1], cu_failures[by - 1]);
-    return TENON_OK;
-  } else if (!error) {
-    return TENON_OK;
-  }
-  cu_result_t failure = cu_device_failure(own);
   if (failure) return cu_fail_lost(on, own, failure);
-  return error ? cu_fail(on, error, "cannot ask about an event") : TENON_UNAVAILABLE;
+  if (error == CUDA_ERROR_NOT_READY) return TENON_UNAVAILABLE;
+  if (error) return cu_fail(on, error, "cannot ask about an event");
+  int32_t by = waits ? cu_lost_among(waits) : 0;
+  return by ? cu_fail_lost(on, cu_devices[by - 1], cu_failures[by - 1]) : TENON_OK;
 }
 
 tenon_status_t cu_event_query(tenon_on_t on, void *handle) {

@@ -18,9 +18,9 @@ tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_str
     return cu_fail(on, error, "cannot create a stream");
   }
   pthread_mutex_init(&stream->lock, NULL);
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&cu_lock);
   stream->next = device->streams, device->streams = stream;
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&cu_lock);
   *out_stream = stream;
   return TENON_OK;
 }
@@ -44,7 +44,7 @@ static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   return wait ? cu.StreamSynchronize(stream->native) : cu.StreamQuery(stream->native);
 }
 
-/* Under the device's lock: ends those that were destroyed and are done. */
+/* Under cu_lock: ends those that were destroyed and are done. */
 bool cu_streams_idle(cu_device_t *device) {
   bool idle = true, pushed;
   if (cu_enter(device, &pushed)) return false;
@@ -70,14 +70,14 @@ void cu_streams_finish(cu_device_t *device) {
   while (found && !error) { /* an error: the context is lost, nothing runs any more */
     cu_native_event_t event = NULL, own = NULL;
     found = false;
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&cu_lock);
     for (cu_stream_t *stream = device->streams; stream && !found; stream = stream->next) {
       if (state_of(stream, false) != CUDA_ERROR_NOT_READY) continue;
       found = true;
       if (stream->recording || stream->left) event = stream->before;
       else if (!(error = cu.EventCreate(&own, CU_EVENT_DEFAULT))) error = cu.EventRecord(event = own, stream->native);
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&cu_lock);
     if (event && !error) error = cu.EventSynchronize(event);
     if (own) cu.EventDestroy(own);
   }
@@ -87,11 +87,13 @@ void cu_streams_finish(cu_device_t *device) {
 void cu_streams_close(cu_device_t *device) {
   bool pushed;
   if (cu_enter(device, &pushed)) return;
+  pthread_mutex_lock(&cu_lock);
   for (cu_stream_t *stream = device->streams, *next; stream; stream = next) {
     next = stream->next;
     end(stream);
   }
   device->streams = device->first = NULL;
+  pthread_mutex_unlock(&cu_lock);
   cu_leave(pushed);
 }
 
@@ -118,11 +120,11 @@ void cu_stream_destroy(tenon_on_t on, void *handle) {
   cu_stream_t *stream = (cu_stream_t *)handle;
   cu_device_t *device = cu_device(on);
   if (!stream) return;
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&cu_lock);
   stream->destroyed = true;
   if (stream->imported) leave(stream);
   (void)cu_streams_idle(device);
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&cu_lock);
 }
 
 tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) {
@@ -228,13 +230,13 @@ tenon_status_t cu_synchronize(tenon_on_t on) {
   tenon_status_t status = TENON_OK;
   cu_streams_finish(device);
   (void)cu_device_failure(device);
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&cu_lock);
   for (cu_stream_t *stream = device->streams; stream && status == TENON_OK; stream = stream->next) {
     if (stream->destroyed) continue;
     look_at_waits(stream);
     status = failure_of(on, stream);
   }
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&cu_lock);
   cu_graves_sweep(device);
   return status;
 }

@@ -11,12 +11,12 @@ typedef struct cu_stream_t {
   cu_native_stream_t native;
   _Atomic uint64_t waits;    /* bit i: followed an event of ordinal i since it was last seen to be done */
   _Atomic int32_t failed_by; /* 1 + the ordinal that lost its work, for good */
-  bool imported, destroyed;  /* another's; not wanted any more, under the device's lock */
+  bool imported, destroyed;  /* another's; not wanted any more, under cu_lock */
   pthread_mutex_t lock;      /* of the three below */
   _Atomic bool recording;    /* what is enqueued goes to a recording */
   bool left;                 /* imported, and its owner's alone again */
   cu_native_event_t before;  /* of either: stands for the work before; NULL: not made yet */
-  struct cu_stream_t *next;  /* of the device, under its lock */
+  struct cu_stream_t *next;  /* of the device, under cu_lock */
 } cu_stream_t;
 
 static inline cu_stream_t *cu_stream(tenon_on_t on, void *stream) {
@@ -24,7 +24,7 @@ static inline cu_stream_t *cu_stream(tenon_on_t on, void *stream) {
 }
 /* A stream of its own, or around that of another; in the device's list. */
 tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_stream_t **out_stream);
-bool cu_streams_idle(cu_device_t *device);   /* under the device's lock */
+bool cu_streams_idle(cu_device_t *device);   /* under cu_lock */
 void cu_streams_finish(cu_device_t *device); /* waits for all, those that were destroyed too */
 void cu_streams_close(cu_device_t *device);  /* frees all of them, when they are done */
 
