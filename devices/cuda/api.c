@@ -82,7 +82,7 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key, co
     snprintf(out_tried, size,
              "%s%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, nor in the packages "
              "of VIRTUAL_ENV; install it, or set TENON_CUDA=%s=PATH",
-             names[0], names[0] && names[1] ? " (or older) " : "", names[0] ? "" : "none that fits", key);
+             names[0], names[0] && names[1] ? " (or older)" : "", names[0] ? "" : "none that fits", key);
   return library;
 }
 

@@ -1,6 +1,7 @@
 """CUDA.  Everywhere with nvcc: every source kernel of the tree, as a device would be given it, compiles to PTX, and hand-written
 kernels compile.  Everywhere with NVRTC: each kernel alone compiles by the device's own slot.  On a machine with a GPU: the
 device suite, the source kernels and operators against the CPU's, whole models, and figures.  What does not run says why."""
+import ast
 import glob
 import os
 import re
@@ -65,6 +66,13 @@ def sources(folder):
     return found + list(snippets(folder))
 
 
+def suite_kernels():
+    """The text in CUDA C++ that the device suite compiles."""
+    with open(os.path.join(ROOT, "tests/conformance/device/sources.c"), encoding="utf-8") as file:
+        literals = re.search(r"static const char cuda\[\] =\n(.*?);\n", file.read(), re.S)[1]
+    return "".join(ast.literal_eval(literal) for literal in re.findall(r'"(?:[^"\\]|\\.)*"', literals))
+
+
 def kernels_of(path, folder):
     """What its TENON_CODE lists, after the preprocessor."""
     probe = os.path.join(folder, "probe.h")
@@ -120,6 +128,12 @@ def check_nvcc(folder):
     done = to_ptx(text, ARCHS[0], os.path.join(folder, "broken.ptx"))
     said = done.stdout + done.stderr
     count("a syntax error has the author's file and line", None if done.returncode and BROKEN + "(7): error" in said and "wrong_word" in said else said[:800])
+    text = os.path.join(folder, "suite.cu")
+    with open(text, "w", encoding="utf-8") as file:
+        file.write(suite_kernels())
+    for arch in ARCHS:
+        done = to_ptx(text, arch, os.path.join(folder, "suite.ptx"))
+        count(f"the device suite's kernels to PTX for sm_{arch}", (done.stdout + done.stderr)[:2000] if done.returncode else None)
     for path in sorted(glob.glob(os.path.join(ROOT, "examples", "*", "*.cu"))):
         for arch in ARCHS:
             done = call([NVCC, "-ptx", "-std=c++17", f"-arch=sm_{arch}", "-I" + os.path.join(ROOT, "include"), "-o", os.path.join(folder, "own.ptx"), path])
@@ -195,7 +209,8 @@ def check_gpu():
         count(name, None if done.returncode == 0 else f"status {done.returncode}: {done.stderr[-800:]}")
 
     print(call([TENON, "devices"]).stdout)
-    run("the device suite on cuda", [os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "devices", "cuda.so")])
+    suite = [os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "devices", "cuda.so")]
+    run("the device suite on cuda", suite + ["--settings", os.environ.get("TENON_CUDA", "")])
     run("source kernels on cuda", [os.path.join(BUILD, "tests", "test_device_source")])
     run("operators from source on cuda", [os.path.join(BUILD, "tests", "test_device_source_ops")])
     run("figures", [sys.executable, os.path.join(ROOT, "bench/cuda.py")])
