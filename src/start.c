@@ -30,8 +30,11 @@ TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
 static const struct {
   const char *name;
   const tenon_descriptor_t *(*library)(void);
-} devices[] = {
-    {"null", tenon_library_null}, {"sim", tenon_library_sim}, {"opencl", tenon_library_opencl}, {"cuda", tenon_library_cuda}, {NULL, NULL}};
+} devices[] = {{"null", tenon_library_null},
+               {"sim", tenon_library_sim},
+               {"opencl", tenon_library_opencl},
+               {"cuda", tenon_library_cuda},
+               {NULL, NULL}};
 
 static tenon_status_t add_device(const char *name) {
   static tn_mutex_t adding = TN_MUTEX_INIT;
