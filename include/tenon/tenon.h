@@ -179,7 +179,8 @@ TENON_API tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t
 TENON_API tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor);
 TENON_API tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path);
 /* DLPack 1.x and the legacy form, both ways, without a copy.  Import takes the struct over: its deleter runs when the last
- * reference is gone.  Export gives a struct whose deleter the consumer calls.  String tensors cannot leave. */
+ * reference is gone.  Export gives a struct whose deleter the consumer calls.  String tensors cannot leave.  Tensors on
+ * devices: as tenon_tensor_from_dlpack_on and tenon_tensor_to_dlpack_on without options. */
 struct DLManagedTensorVersioned;
 struct DLManagedTensor;
 TENON_API tenon_status_t tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed,
@@ -245,7 +246,8 @@ TENON_API tenon_status_t tenon_device_synchronize(tenon_device_t device);
 typedef struct tenon_stream_t tenon_stream_t;
 TENON_API tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_stream);
 /* A stream of somebody else's, by its native handle (a cl_command_queue, a CUstream): it must live until the last reference
- * is given back, which waits for what was enqueued through it. */
+ * is given back, which waits for what is in it.  After that the handle may be another stream's, which is imported anew and is
+ * not taken for this one; memory that was in order with it stays usable.  Calls on a stream that was given back fail. */
 TENON_API tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_stream_t **out_stream);
 TENON_API void tenon_stream_retain(tenon_stream_t *stream);
 TENON_API void tenon_stream_release(tenon_stream_t *stream);
@@ -271,12 +273,84 @@ typedef struct tenon_memory_stats_t {
   uint64_t device_allocations,
       flushes; /* of the device; times that all that is cached was given back for want of memory */
   uint64_t failures;
+  uint64_t pinned, pinned_allocations; /* bytes held of host memory for copies; times that it was asked for */
 } tenon_memory_stats_t;
 TENON_API tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *stats);
 /* Gives what is cached and not in use back to the device. */
 TENON_API tenon_status_t tenon_memory_trim(tenon_device_t device);
 /* The device is asked for no more than that, in all; 0: no limit. */
 TENON_API tenon_status_t tenon_memory_limit_set(tenon_device_t device, uint64_t bytes);
+
+/* Host memory that copies of the device go to and from directly (ordinary memory where the device has none such), as a dense
+ * tensor of the host, contents undefined.  It is cached as the device's own memory is, and serves again when the host has seen
+ * that all copies are done. */
+TENON_API tenon_status_t tenon_tensor_create_pinned(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                                                    const int64_t *shape, tenon_tensor_t **out_tensor);
+/* Copies the elements into a tensor of the same dtype and shape, on the stream that this thread uses of `to`'s device (of
+ * `from`'s, if `to` is the host's), and does not wait.  Until the stream has passed it (tenon_stream_synchronize, or a query
+ * that says so) the host does not write to `from`, nor read or write `to`, where they are its own.  Their memory need not be
+ * held so long: what a tensor owns, or has a release function for, is kept, and given up when the stream is next seen to have
+ * passed; a view on the stack, and memory without a release function, is the caller's to keep.  Copies of different streams
+ * to and from one pinned tensor are ordered as work on devices is; to and from other host memory they are not.  Failures
+ * that come later are the stream's.  What is not dense on both sides, and devices without a plug-in, may be waited for; so
+ * are all parts of 4 MiB but the last where two plug-ins copy by way of the host.
+ * Errors: another dtype or shape; `to` is read-only; out of memory. */
+TENON_API tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_t *to);
+
+/* Memory of somebody else's, a framework's say, as a tensor, without a copy. */
+enum { TENON_EXTERNAL_READ_ONLY = 1 }; /* calls that would write to it fail, but for run with results that are given */
+typedef struct tenon_external_t {
+  uint32_t size, flags; /* TENON_EXTERNAL_... */
+  tenon_device_t device;
+  void *data;           /* an address; where memory has none, the native object (a cl_mem) */
+  uint64_t byte_offset; /* from there to the first element */
+  tenon_dtype_t dtype;
+  int32_t ndim;
+  const int64_t *shape, *strides; /* in elements; strides NULL: dense.  Copied */
+  tenon_stream_t *stream;         /* the owner's (tenon_stream_import); NULL: see below */
+  tenon_free_fn release;          /* release(context), once, on any thread, with nothing held; NULL: never */
+  void *context;
+} tenon_external_t;
+/* Work of the tensor on other streams comes after what is in `stream` now: the owner's writing, too.  What the owner enqueues
+ * there later is not known; tenon_stream_wait says it.  NULL: the memory is ready, or is when the stream that this thread uses
+ * comes here.  release is called after the last reference is gone: with `stream`, when that has been made to come after all
+ * work on the memory, so that what the owner enqueues there next may use it anew, and at once if it is freed in the stream's
+ * order (where the stream cannot follow, since it ended, failed, or its device has no events, the host waits first); without,
+ * when the host has seen that all work on it is done: at the next allocation, synchronisation or tenon_memory_trim of the
+ * device.  When the device stops, it waits.  Errors, and then the memory is the caller's: the device has no plug-in that takes
+ * it; a stream of another device; memory that the plug-in says is none of its own, of another context, or too small; a first
+ * element that is not aligned to its numbers; strides that reach before the memory, or too far; a dtype that the device does
+ * not store. */
+TENON_API tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tensor_t **out_tensor);
+
+/* DLPack for devices.  `stream` is the consumer's, as `__dlpack__(stream=...)` of the array API standard has it: for CUDA
+ * tenon_stream_import of the number (None is 1), for others of the native stream. */
+enum {
+  TENON_DLPACK_UNORDERED = 1, /* export: no order at all is made (stream=-1) */
+  TENON_DLPACK_COPY = 2       /* export: of a copy (copy=True) */
+};
+typedef struct tenon_dlpack_t { /* options */
+  uint32_t size, flags;         /* TENON_DLPACK_... */
+  tenon_device_t
+      device; /* import: where it must be; type 0: as the tensor says.  Type 12 of others must be said here */
+  tenon_stream_t *stream; /* or NULL */
+} tenon_dlpack_t;
+/* Import: the producer made `stream` come after its work; the deleter is called as release of tenon_tensor_import is.
+ * Read-only tensors stay so.  The device must have been opened (tenon_device_find).  options NULL: defaults. */
+TENON_API tenon_status_t tenon_tensor_from_dlpack_on(struct DLManagedTensorVersioned *managed,
+                                                     const tenon_dlpack_t *options, tenon_tensor_t **out_tensor);
+TENON_API tenon_status_t tenon_tensor_from_dlpack_legacy_on(struct DLManagedTensor *managed,
+                                                            const tenon_dlpack_t *options, tenon_tensor_t **out_tensor);
+/* Export: the consumer's `stream` comes after all work on the memory so far, without the host waiting, and is held until the
+ * deleter is called: memory is used anew after what the consumer has in it then.  Without a stream the host waits for the work,
+ * and the consumer's must be done when it calls the deleter.  device.type and id are DLPack's (2 CUDA, 4 OpenCL, 12 and a
+ * number of this process for others); data is an address and byte_offset 0, or a native object and the offset in it.  A
+ * read-only tensor says so, and does not leave by the legacy form, which cannot.  Errors: the stream is of another device; a
+ * list, text, or quantised tensor, or a view on the stack. */
+TENON_API tenon_status_t tenon_tensor_to_dlpack_on(tenon_tensor_t *tensor, const tenon_dlpack_t *options,
+                                                   struct DLManagedTensorVersioned **out_managed);
+TENON_API tenon_status_t tenon_tensor_to_dlpack_legacy_on(tenon_tensor_t *tensor, const tenon_dlpack_t *options,
+                                                          struct DLManagedTensor **out_managed);
 
 /* ---- random numbers --------------------------------------------------------------------------------------------- */
 
@@ -459,7 +533,8 @@ TENON_API tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dty
 /* A dense copy on a device (or the CPU) of a tensor that is anywhere; by the backends' kernels of core::copy. */
 TENON_API tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t device,
                                               tenon_tensor_t **out_tensor);
-/* A tensor over memory of a device: as tenon_tensor_borrow. */
+/* A tensor over memory of a device: as tenon_tensor_borrow, and where the device has a plug-in as tenon_tensor_import
+ * without a stream. */
 TENON_API tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_dtype_t dtype, int32_t ndim,
                                                 const int64_t *shape, const int64_t *strides, tenon_free_fn release,
                                                 void *context, tenon_tensor_t **out_tensor);

@@ -139,6 +139,8 @@ void tn_storage_release(tn_storage_t *storage) {
   tn_block_put(storage, room_of(storage->size, is_own));
 }
 
+void tn_storage_drop(void *storage) { tn_storage_release(storage); }
+
 void (*tn_history_release)(struct tn_history_t *history);
 void (*tn_alias_release)(struct tn_alias_t *alias);
 

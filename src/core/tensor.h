@@ -22,6 +22,7 @@ typedef struct tn_storage_t {
   tenon_free_fn release; /* NULL: the memory is the caller's */
   void *context;
   bool is_file;      /* mapped from a file, never written to */
+  bool is_read_only; /* its owner said so */
   bool is_inference; /* made in inference mode: gradients never use it */
   uint64_t version;  /* atomic: counts the calls that wrote to it */
 } tn_storage_t;
@@ -76,15 +77,23 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
                                  tn_storage_t **out_storage);
 void tn_storage_retain(tn_storage_t *storage);
 void tn_storage_release(tn_storage_t *storage);
-/* How often its memory was written to by calls that say so, of tensors without storage 0; and: once more. */
+void tn_storage_drop(void *storage); /* the same, as a release function */
+/* How often its memory was written to by calls that say so, of tensors without storage 0; and: once more, false: nobody may
+ * write to it. */
 static inline uint64_t tn_tensor_version(const tenon_tensor_t *tensor) {
   const tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((const tn_tensor_t *)tensor)->storage : NULL;
   return storage ? __atomic_load_n(&storage->version, __ATOMIC_RELAXED) : 0;
 }
-static inline void tn_tensor_written(tenon_tensor_t *tensor) {
+static inline bool tn_tensor_written(tenon_tensor_t *tensor) {
   tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((tn_tensor_t *)tensor)->storage : NULL;
-  if (storage) /* of two at once one may be lost, but it is another number than before */
-    __atomic_store_n(&storage->version, __atomic_load_n(&storage->version, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+  if (!storage) return true;
+  /* of two at once one may be lost, but it is another number than before */
+  __atomic_store_n(&storage->version, __atomic_load_n(&storage->version, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+  return !storage->is_read_only;
+}
+static inline bool tn_tensor_is_read_only(const tenon_tensor_t *tensor) {
+  const tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((const tn_tensor_t *)tensor)->storage : NULL;
+  return storage && storage->is_read_only;
 }
 tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
                               const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor);

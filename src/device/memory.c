@@ -1,243 +1,31 @@
-/* The caching allocator: best fit in bins, split and merge, one set of bins for each stream. */
+/* Who uses which memory: streams that use a piece, pieces that are let go while they do, memory of others. */
 #include "device/memory.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <tenon/tenon.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "device/pool.h"
 
-enum {
-  STEPS = 8,            /* bins in each power of two */
-  BINS = 40 * STEPS,    /* of 64 bytes to 64 TiB */
-  SMALL_MOST = 1 << 20, /* pieces up to this size share segments of SMALL_SEGMENT */
-  SMALL_SEGMENT = 2 << 20,
-  LARGE_UNIT = 1 << 16, /* sizes of other segments */
-  WORDS = BINS / 64
-};
+static tn_mutex_t uses_lock = TN_MUTEX_INIT; /* of what streams do with pieces of others */
 
-typedef struct tn_segment_t { /* memory that the plug-in allocated */
-  struct tn_segment_t *next;
-  void *handle;
-  uint64_t size;
-  tn_memory_t *first;
-} tn_segment_t;
+/* ---- streams that use a piece --------------------------------------------------------------------------------------- */
 
-typedef struct bins_t { /* free pieces of one stream, by size */
-  struct bins_t *next;
-  tenon_stream_t *stream;
-  uint64_t there[WORDS];
-  tn_memory_t *heads[BINS];
-} bins_t;
-
-struct tn_pool_t {
-  tn_mutex_t lock; /* of all of it; held over no wait */
-  bins_t *bins;
-  tn_segment_t *segments;
-  tn_memory_t *waiting; /* let go, but in use by other streams */
-  tn_memory_t *spare;   /* records without memory */
-  tenon_memory_stats_t stats;
-  uint64_t limit;
-  bool is_gone; /* the device was stopped: what is still held is only let go */
-};
-
-static tn_mutex_t uses_lock = TN_MUTEX_INIT; /* of what other streams do with pieces */
-
-/* ---- bins --------------------------------------------------------------------------------------------------------- */
-
-/* Sizes of a bin are at least its own; every size has one. */
-static int bin_of(uint64_t size) {
-  int power = 63 - __builtin_clzll(size), step = power >= 3 ? (int)(size >> (power - 3)) & (STEPS - 1) : 0;
-  int bin = (power - 6) * STEPS + step;
-  return bin < 0 ? 0 : bin < BINS ? bin : BINS - 1;
-}
-
-static bins_t *bins_for(tn_pool_t *pool, tenon_stream_t *stream) {
-  bins_t *b = pool->bins;
-  while (b && b->stream != stream) b = b->next;
-  if (b || !(b = tn_allocate_zero(1, sizeof *b))) return b;
-  b->stream = stream, b->next = pool->bins;
-  return pool->bins = b;
-}
-
-static void put_in(bins_t *b, tn_memory_t *m) {
-  int bin = bin_of(m->size);
-  m->is_free = true, m->free_before = NULL, m->free_after = b->heads[bin];
-  if (m->free_after) m->free_after->free_before = m;
-  b->heads[bin] = m, b->there[bin / 64] |= (uint64_t)1 << bin % 64;
-}
-
-static void take_from(bins_t *b, tn_memory_t *m) {
-  int bin = bin_of(m->size);
-  if (m->free_after) m->free_after->free_before = m->free_before;
-  if (m->free_before) m->free_before->free_after = m->free_after;
-  else if (!(b->heads[bin] = m->free_after)) b->there[bin / 64] &= ~((uint64_t)1 << bin % 64);
-  m->is_free = false;
-}
-
-/* The smallest that fits; of several the one that was let go last. */
-static tn_memory_t *best(bins_t *b, uint64_t size) {
-  enum { LOOKS = 32 };
-  for (int bin = bin_of(size); bin < BINS; bin++) {
-    uint64_t rest = b->there[bin / 64] >> bin % 64;
-    if (!rest) {
-      bin |= 63;
-      continue;
-    }
-    bin += __builtin_ctzll(rest);
-    tn_memory_t *found = NULL;
-    int looks = 0;
-    for (tn_memory_t *m = b->heads[bin]; m && looks < LOOKS; m = m->free_after, looks++) {
-      if (m->size < size || (found && m->size >= found->size)) continue;
-      found = m;
-      if (m->size == size) break;
-    }
-    if (found) return found;
-  }
-  return NULL;
-}
-
-/* ---- pieces ------------------------------------------------------------------------------------------------------- */
-
-static tn_memory_t *record(tn_pool_t *pool) {
-  tn_memory_t *m = pool->spare;
-  if (m) pool->spare = m->after;
-  else if (!(m = tn_allocate(sizeof *m))) return NULL;
-  memset(m, 0, sizeof *m);
-  return m;
-}
-
-static void give_record(tn_pool_t *pool, tn_memory_t *m) { m->after = pool->spare, pool->spare = m; }
-
-/* What is too much goes back as a piece of its own; without memory for its record it stays. */
-static void split(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size, uint64_t least) {
-  tn_memory_t *rest = m->size - size >= least ? record(pool) : NULL;
-  if (!rest) return;
-  *rest = (tn_memory_t){.ordinal = m->ordinal,
-                        .pool = pool,
-                        .stream = m->stream,
-                        .handle = m->handle,
-                        .segment = m->segment,
-                        .offset = m->offset + size,
-                        .size = m->size - size,
-                        .wrote = m->wrote,
-                        .before = m,
-                        .after = m->after};
-  if (rest->after) rest->after->before = rest;
-  m->after = rest, m->size = size;
-  put_in(b, rest);
-}
-
-/* Joins a piece with the one behind it. */
-static void join(tn_pool_t *pool, tn_memory_t *m, tn_memory_t *after) {
-  m->size += after->size, m->after = after->after;
-  if (m->wrote < after->wrote) m->wrote = after->wrote;
-  if (m->after) m->after->before = m;
-  give_record(pool, after);
-}
-
-static uint64_t last_use(const tn_memory_t *m);
-
-static void free_piece(tn_pool_t *pool, bins_t *b, tn_memory_t *m) {
-  tn_memory_t *other = m->after;
-  m->wrote = last_use(m), m->read = 0;
-  if (other && other->is_free && other->stream == m->stream) take_from(b, other), join(pool, m, other);
-  other = m->before;
-  if (other && other->is_free && other->stream == m->stream) {
-    take_from(b, other), join(pool, other, m);
-    m = other;
-  }
-  put_in(b, m);
-}
-
-static bool is_whole(const tn_memory_t *m) { return m->is_free && !m->before && !m->after; }
-
-static void end_segment(tn_ordinal_t *o, tn_segment_t *segment) {
-  tn_pool_t *pool = o->pool;
-  tn_segment_t **at = &pool->segments;
-  while (*at != segment) at = &(*at)->next;
-  *at = segment->next;
-  o->table->free(&o->context, segment->handle);
-  pool->stats.reserved -= segment->size, pool->stats.segments--;
-  tn_release_memory(segment);
-}
-
-/* Gives segments back that are free as a whole. */
-static void flush(tn_ordinal_t *o) {
-  tn_pool_t *pool = o->pool;
-  for (tn_segment_t *s = pool->segments, *next; s; s = next) {
-    next = s->next;
-    if (!is_whole(s->first) || __atomic_load_n(&s->first->stream->kept, __ATOMIC_RELAXED)) continue;
-    take_from(bins_for(pool, s->first->stream), s->first); /* there is one: the piece is in it */
-    give_record(pool, s->first);
-    end_segment(o, s);
-  }
-}
-
-/* What was done so far with a piece in its stream. */
-static uint64_t last_use(const tn_memory_t *m) {
-  uint64_t read = __atomic_load_n(&m->read, __ATOMIC_RELAXED), wrote = __atomic_load_n(&m->wrote, __ATOMIC_RELAXED);
-  uint64_t alone = __atomic_load_n(&m->stream->alone, __ATOMIC_RELAXED), last = read > wrote ? read : wrote;
-  if (!m->ordinal->has_several) return __atomic_load_n(&m->stream->ticket, __ATOMIC_RELAXED);
-  return last > alone ? last : alone;
-}
-
-static tenon_status_t new_segment(tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
-  tn_ordinal_t *o = stream->ordinal;
-  tn_pool_t *pool = o->pool;
-  tn_memory_t *m = record(pool);
-  tn_segment_t *segment = m ? tn_allocate(sizeof *segment) : NULL;
-  if (!segment) {
-    if (m) give_record(pool, m);
-    return tn_no_memory("a device's memory", sizeof *m);
-  }
-  if (pool->limit && pool->stats.reserved + size > pool->limit) {
-    give_record(pool, m), tn_release_memory(segment);
-    return tn_fail(TENON_MEMORY, "the limit of %" PRIu64 " bytes is reached", pool->limit);
-  }
-  *segment = (tn_segment_t){pool->segments, NULL, size, m};
-  tenon_status_t status = o->table->allocate(&o->context, size, &segment->handle);
-  if (status != TENON_OK) return give_record(pool, m), tn_release_memory(segment), status;
-  *m = (tn_memory_t){
-      .ordinal = o, .pool = pool, .stream = stream, .handle = segment->handle, .segment = segment, .size = size};
-  pool->segments = segment;
-  pool->stats.reserved += size, pool->stats.segments++, pool->stats.device_allocations++;
-  if (pool->stats.reserved_peak < pool->stats.reserved) pool->stats.reserved_peak = pool->stats.reserved;
-  *out_memory = m;
-  return TENON_OK;
-}
-
-/* ---- pieces that other streams use ---------------------------------------------------------------------------------- */
-
-static void drop_uses(tn_memory_t *m) {
+void tn_memory_drop_uses(tn_memory_t *m) {
   for (tn_use_t *u = m->uses, *next; u; u = next) next = u->next, tn_release_memory(u);
   m->uses = NULL;
 }
 
-static bool is_used(const tn_memory_t *m) {
-  for (const tn_use_t *u = m->uses; u; u = u->next)
-    if (!tn_stream_is_done(u->stream, u->used) && __atomic_load_n(&u->stream->over, __ATOMIC_ACQUIRE) < u->used)
-      return true;
-  return false;
+/* Nothing of the stream up to there runs any more: what comes after a failure is left undone. */
+static bool is_over(const tenon_stream_t *s, uint64_t ticket) {
+  return tn_stream_is_done(s, ticket) || __atomic_load_n(&s->over, __ATOMIC_ACQUIRE) >= ticket;
 }
 
-/* Frees those that nobody uses any more.  Streams are asked, not waited for. */
-static void settle(tn_pool_t *pool) {
-  for (tn_memory_t **at = &pool->waiting, *m; (m = *at);) {
-    for (tn_use_t *u = m->uses; u; u = u->next)
-      if (!tn_stream_is_done(u->stream, u->used) && !u->stream->failed && u->stream->native)
-        (void)tenon_stream_query(u->stream);
-    bins_t *b = is_used(m) ? NULL : bins_for(pool, m->stream);
-    if (!b) {
-      at = &m->free_after;
-      continue;
-    }
-    *at = m->free_after;
-    drop_uses(m);
-    free_piece(pool, b, m);
-  }
+static bool is_used(const tn_memory_t *m) {
+  for (const tn_use_t *u = m->uses; u; u = u->next)
+    if (!is_over(u->stream, u->used)) return true;
+  return m->owner && m->stream && !m->owner->is_ordered && !is_over(m->stream, tn_memory_last_use(m));
 }
 
 static tenon_status_t need(tenon_stream_t *stream, tenon_stream_t *of, uint64_t ticket, tn_needs_t *needs) {
@@ -252,8 +40,9 @@ tenon_status_t tn_memory_share(tn_memory_t *m, tenon_stream_t *stream, uint64_t 
   tenon_status_t status = TENON_OK;
   tn_use_t *own = NULL;
   tn_mutex_lock(&uses_lock);
-  if (m->stream != stream)
-    status = need(stream, m->stream, writes ? last_use(m) : __atomic_load_n(&m->wrote, __ATOMIC_RELAXED), needs);
+  if (m->stream && m->stream != stream)
+    status =
+        need(stream, m->stream, writes ? tn_memory_last_use(m) : __atomic_load_n(&m->wrote, __ATOMIC_RELAXED), needs);
   for (tn_use_t *u = m->uses; u && status == TENON_OK; u = u->next) {
     if (u->stream == stream) own = u;
     else status = need(stream, u->stream, writes ? u->used : u->wrote, needs);
@@ -272,46 +61,179 @@ tenon_status_t tn_memory_share(tn_memory_t *m, tenon_stream_t *stream, uint64_t 
   return status;
 }
 
-/* ---- getting and putting -------------------------------------------------------------------------------------------- */
+/* Streams with work on it that is not over. */
+static void users(tn_memory_t *m, tn_needs_t *out_users) {
+  uint64_t last = tn_memory_last_use(m);
+  *out_users = (tn_needs_t){0};
+  tn_mutex_lock(&uses_lock);
+  if (m->stream && !is_over(m->stream, last)) (void)tn_needs_add(out_users, m->stream, last);
+  for (tn_use_t *u = m->uses; u; u = u->next)
+    if (!is_over(u->stream, u->used)) (void)tn_needs_add(out_users, u->stream, u->used); /* no room: the next time */
+  tn_mutex_unlock(&uses_lock);
+}
+
+tenon_status_t tn_memory_wait(tn_memory_t *m) {
+  enum { ROUNDS = 64 }; /* of as many streams as needs have room for */
+  tn_needs_t all = {.count = TN_NEEDS};
+  tenon_status_t first = TENON_OK;
+  for (int round = 0; all.count == TN_NEEDS && round < ROUNDS; round++) {
+    users(m, &all);
+    for (size_t i = 0; i < all.count; i++) {
+      tenon_stream_t *s = (tenon_stream_t *)(uintptr_t)all.at[i].stream;
+      tenon_status_t status = tn_stream_finish(s);
+      if (status != TENON_OK) tn_stream_drain(s);
+      if (first == TENON_OK) first = status;
+      __atomic_add_fetch(&tn_waits.host, 1, __ATOMIC_RELAXED);
+    }
+  }
+  return first;
+}
+
+void tn_memory_lent(tn_memory_t *m, tenon_stream_t *stream) {
+  tn_needs_t needs = {0};
+  tn_mutex_lock(&m->pool->lock);
+  bool is_gone = m->pool->is_gone;
+  tn_mutex_unlock(&m->pool->lock);
+  if (is_gone) return; /* and the stream with it */
+  if (tn_memory_use(m, stream, tn_stream_mark(stream), true, &needs) != TENON_OK) (void)tn_stream_finish(stream);
+  tenon_stream_release(stream);
+}
+
+/* ---- letting go ----------------------------------------------------------------------------------------------------- */
+
+/* Of memory that is somebody else's: nobody uses it any more. */
+static void tell_owner(tn_memory_t *m, bool is_gone) {
+  const tn_owner_t *owner = m->owner;
+  const tn_ordinal_t *o = m->ordinal;
+  if (owner->is_imported && !is_gone) o->table->memory_forget(&o->context, m->handle);
+  if (owner->release) owner->release(owner->context);
+  tn_release_memory(m->owner);
+  tn_release_memory(m);
+}
+
+static void unlock(tn_pool_t *pool) {
+  tn_memory_t *ended = pool->ended;
+  pool->ended = NULL;
+  tn_mutex_unlock(&pool->lock);
+  for (tn_memory_t *next; ended; ended = next) next = ended->free_after, tell_owner(ended, false);
+}
+
+static void wait_in(tn_pool_t *pool, tn_memory_t *m) {
+  m->free_after = pool->waiting;
+  __atomic_store_n(&pool->waiting, m, __ATOMIC_RELAXED);
+}
+
+/* Nobody uses it: it is free, or goes back to its owner; false: there was no memory to put it among the free ones. */
+static bool end(tn_pool_t *pool, tn_memory_t *m) {
+  tn_memory_drop_uses(m);
+  if (!m->owner) return tn_pool_put(pool, m);
+  m->free_after = pool->ended, pool->ended = m;
+  return true;
+}
+
+/* Asks a stream, without waiting. */
+static void look(tenon_stream_t *s, uint64_t ticket) {
+  if (!is_over(s, ticket) && !s->failed && (s->native || s == s->ordinal->first)) (void)tn_stream_poll(s);
+}
+
+/* Ends those that nobody uses any more. */
+static void settle(tn_pool_t *pool) {
+  for (tn_memory_t **at = &pool->waiting, *m; (m = *at);) {
+    tn_memory_t *next = m->free_after;
+    for (tn_use_t *u = m->uses; u; u = u->next) look(u->stream, u->used);
+    if (m->owner && m->stream) look(m->stream, tn_memory_last_use(m));
+    if (is_used(m)) at = &m->free_after;
+    else if (end(pool, m)) __atomic_store_n(at, next, __ATOMIC_RELAXED);
+    else {
+      m->free_after = next;
+      return;
+    }
+  }
+}
+
+void tn_memory_settle(tn_ordinal_t *o) {
+  tn_pool_t *pools[] = {o->pool, o->pinned};
+  for (int i = 0; i < 2; i++) {
+    if (!__atomic_load_n(&pools[i]->waiting, __ATOMIC_RELAXED)) continue;
+    tn_mutex_lock(&pools[i]->lock);
+    settle(pools[i]);
+    unlock(pools[i]);
+  }
+}
+
+/* The owner's stream comes after what others did; where it cannot, since it or they failed, or it ended, the host does. */
+static void end_in_order(tn_memory_t *m) {
+  tn_needs_t needs = {0};
+  if (!m->uses) return;
+  char *kept = tn_copy_text(tn_error(), strlen(tn_error())); /* what lets go says nothing */
+  tenon_status_t status = tn_stream_check(m->stream);
+  if (status == TENON_OK) {
+    uint64_t ticket = tn_stream_ticket(m->stream, "the release of borrowed memory");
+    status = tn_memory_use(m, m->stream, ticket, true, &needs);
+    if (status == TENON_OK) status = tn_stream_follow(m->stream, &needs);
+    tn_stream_ended(m->stream);
+  }
+  if (status != TENON_OK) (void)tn_memory_wait(m);
+  tn_memory_drop_uses(m);
+  if (kept) (void)tn_fail(TENON_OK, "%s", kept);
+  tn_release_memory(kept);
+}
+
+void tn_memory_put(void *memory) {
+  tn_memory_t *m = memory;
+  tn_pool_t *pool = m->pool;
+  if (m->owner && m->owner->is_ordered && !__atomic_load_n(&pool->is_gone, __ATOMIC_ACQUIRE)) end_in_order(m);
+  tn_mutex_lock(&pool->lock);
+  if (pool->is_gone) {
+    bool is_last = --pool->stats.live == 0;
+    tn_mutex_unlock(&pool->lock);
+    tn_memory_drop_uses(m);
+    if (m->owner) tell_owner(m, true);
+    else tn_release_memory(m);
+    if (is_last) tn_release_memory(pool);
+    return;
+  }
+  pool->stats.live--, pool->stats.live_bytes -= m->wanted, pool->stats.frees++;
+  m->wanted = 0;
+  if (is_used(m) || !end(pool, m)) wait_in(pool, m);
+  unlock(pool);
+}
+
+/* ---- getting -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t rounded(const tn_ordinal_t *o, uint64_t bytes) {
   uint64_t unit = o->properties.alignment < 256 ? 256 : o->properties.alignment;
   return (bytes + unit - 1) / unit * unit;
 }
 
-static tenon_status_t find(tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
-  tn_pool_t *pool = stream->ordinal->pool;
-  bins_t *b = bins_for(pool, stream);
-  if (!b) return tn_no_memory("bins of a device's memory", sizeof *b);
-  tn_memory_t *m = best(b, size);
-  if (!m && pool->waiting) settle(pool), m = best(b, size);
-  if (m) take_from(b, m);
-  else {
-    uint64_t whole = size <= SMALL_MOST ? SMALL_SEGMENT : (size + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
-    TN_TRY(new_segment(stream, whole, &m));
+static tenon_status_t find(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
+  TN_TRY(tn_pool_take(pool, stream, size, out_memory));
+  if (*out_memory) return TENON_OK;
+  if (pool->waiting) {
+    settle(pool);
+    TN_TRY(tn_pool_take(pool, stream, size, out_memory));
   }
-  split(pool, b, m, size, m->size > SMALL_SEGMENT ? 4096 : 256);
-  return *out_memory = m, TENON_OK;
+  return *out_memory ? TENON_OK : tn_pool_grow(pool, stream, size, out_memory);
 }
 
-static tenon_status_t out_of_memory(tn_ordinal_t *o, uint64_t bytes) {
-  tn_pool_t *pool = o->pool;
+static tenon_status_t out_of_memory(tn_pool_t *pool, uint64_t bytes) {
+  const tn_ordinal_t *o = pool->ordinal;
   tn_text_t text = {0};
-  uint64_t largest = 0, free = 0;
-  for (bins_t *b = pool->bins; b; b = b->next)
-    for (int i = 0; i < BINS; i++)
-      for (tn_memory_t *m = b->heads[i]; m; m = m->free_after) {
-        free += m->size;
-        if (largest < m->size) largest = m->size;
-      }
+  uint64_t largest, free;
+  tn_pool_free(pool, &free, &largest);
   tn_text_add(&text, "%s", tn_error());
   tenon_status_t status =
-      tn_fail(TENON_MEMORY,
-              "device %s:%d has no memory for %" PRIu64 " bytes: %" PRIu64 " tensors hold %" PRIu64
-              " bytes (at most %" PRIu64 " so far), %" PRIu64 " bytes are cached in pieces of at most %" PRIu64
-              ", the device has %" PRIu64 " in all; free some, or run smaller parts (%s)",
-              o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.live, pool->stats.live_bytes,
-              pool->stats.live_bytes_peak, free, largest, o->properties.memory, tn_text_get(&text));
+      pool->is_pinned
+          ? tn_fail(TENON_MEMORY,
+                    "device %s:%d has no host memory for copies of %" PRIu64 " bytes: %" PRIu64
+                    " bytes of it are held (%s)",
+                    o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.reserved, tn_text_get(&text))
+          : tn_fail(TENON_MEMORY,
+                    "device %s:%d has no memory for %" PRIu64 " bytes: %" PRIu64 " tensors hold %" PRIu64
+                    " bytes (at most %" PRIu64 " so far), %" PRIu64 " bytes are cached in pieces of at most %" PRIu64
+                    ", the device has %" PRIu64 " in all; free some, or run smaller parts (%s)",
+                    o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.live, pool->stats.live_bytes,
+                    pool->stats.live_bytes_peak, free, largest, o->properties.memory, tn_text_get(&text));
   tn_text_clear(&text);
   return status;
 }
@@ -322,104 +244,118 @@ static void count_get(tn_pool_t *pool, const tn_memory_t *m) {
   if ((s->live_bytes += m->wanted) > s->live_bytes_peak) s->live_bytes_peak = s->live_bytes;
 }
 
-tenon_status_t tn_memory_get(tenon_stream_t *stream, uint64_t bytes, tn_memory_t **out_memory) {
-  tn_ordinal_t *o = stream->ordinal;
-  tn_pool_t *pool = o->pool;
+static tenon_status_t get(tn_pool_t *pool, tenon_stream_t *stream, uint64_t bytes, tn_memory_t **out_memory) {
   tn_memory_t *m = NULL;
   if (bytes > INT64_MAX / 2) return tn_fail(TENON_INVALID, "%" PRIu64 " bytes are more than any device has", bytes);
-  uint64_t size = rounded(o, bytes ? bytes : 1);
+  uint64_t size = rounded(pool->ordinal, bytes ? bytes : 1);
   tn_mutex_lock(&pool->lock);
-  tenon_status_t status = find(stream, size, &m);
+  tenon_status_t status = find(pool, stream, size, &m);
   if (status == TENON_MEMORY) { /* what other streams still use may be all that is needed */
     pool->stats.flushes++;
-    tn_mutex_unlock(&pool->lock);
-    (void)tn_ordinal_finish(o);
+    unlock(pool);
+    (void)tn_ordinal_finish(pool->ordinal);
     tn_mutex_lock(&pool->lock);
-    settle(pool), flush(o);
-    status = find(stream, size, &m);
-    if (status == TENON_MEMORY) pool->stats.failures++, status = out_of_memory(o, bytes);
+    settle(pool), tn_pool_flush(pool);
+    status = find(pool, stream, size, &m);
+    if (status == TENON_MEMORY) pool->stats.failures++, status = out_of_memory(pool, bytes);
   }
   if (status == TENON_OK) {
     m->wanted = bytes ? bytes : 1;
     count_get(pool, m);
     *out_memory = m;
   }
-  tn_mutex_unlock(&pool->lock);
+  unlock(pool);
   return status;
 }
 
-void tn_memory_put(void *memory) {
-  tn_memory_t *m = memory;
-  tn_pool_t *pool = m->pool;
-  tn_mutex_lock(&pool->lock);
-  if (pool->is_gone) {
-    bool is_last = --pool->stats.live == 0;
-    tn_mutex_unlock(&pool->lock);
-    tn_release_memory(m);
-    if (is_last) tn_release_memory(pool);
-    return;
-  }
-  pool->stats.live--, pool->stats.live_bytes -= m->wanted, pool->stats.frees++;
-  m->wanted = 0;
-  bins_t *b = m->segment && !is_used(m) ? bins_for(pool, m->stream) : NULL;
-  if (!m->segment) {
-    drop_uses(m);
-    give_record(pool, m);
-  } else if (b) {
-    drop_uses(m);
-    free_piece(pool, b, m);
-  } else m->free_after = pool->waiting, pool->waiting = m;
-  tn_mutex_unlock(&pool->lock);
+tenon_status_t tn_memory_get(tenon_stream_t *stream, uint64_t bytes, tn_memory_t **out_memory) {
+  return get(stream->ordinal->pool, stream, bytes, out_memory);
 }
 
-tenon_status_t tn_memory_borrow(tenon_stream_t *stream, void *handle, uint64_t bytes, tn_memory_t **out_memory) {
-  tn_pool_t *pool = stream->ordinal->pool;
+tenon_status_t tn_memory_get_pinned(tn_ordinal_t *o, uint64_t bytes, tn_memory_t **out_memory) {
+  return get(o->pinned, NULL, bytes, out_memory);
+}
+
+tenon_status_t tn_memory_borrow(tn_ordinal_t *o, tenon_stream_t *stream, void *handle, uint64_t bytes,
+                                const tn_owner_t *owner, tn_memory_t **out_memory) {
+  tn_pool_t *pool = stream ? o->pool : o->pinned;
+  uint64_t before = stream ? tn_stream_mark(stream) : 0;
+  tn_owner_t *kept = tn_allocate(sizeof *kept);
   tn_mutex_lock(&pool->lock);
-  tn_memory_t *m = record(pool);
+  tn_memory_t *m = kept ? tn_pool_record(pool) : NULL;
   if (m) {
-    m->ordinal = stream->ordinal, m->pool = pool, m->stream = stream, m->handle = handle, m->size = m->wanted = bytes;
+    *kept = *owner;
+    m->ordinal = o, m->pool = pool, m->stream = stream, m->handle = handle, m->owner = kept;
+    m->size = m->wanted = bytes ? bytes : 1, m->wrote = before;
     count_get(pool, m);
   }
   tn_mutex_unlock(&pool->lock);
+  if (!m) tn_release_memory(kept);
   return (*out_memory = m) ? TENON_OK : tn_no_memory("a device's memory", sizeof *m);
 }
 
-/* ---- the pool ----------------------------------------------------------------------------------------------------- */
+/* ---- of an ordinal -------------------------------------------------------------------------------------------------- */
 
-tenon_status_t tn_pool_start(tn_ordinal_t *o) {
-  o->pool = tn_allocate_zero(1, sizeof *o->pool);
-  return o->pool ? TENON_OK : tn_no_memory("a device's memory", sizeof *o->pool);
+tenon_status_t tn_memory_start(tn_ordinal_t *o) {
+  o->pool = tn_pool_create(o, false), o->pinned = tn_pool_create(o, true);
+  if (o->pool && o->pinned) return TENON_OK;
+  tn_release_memory(o->pool), tn_release_memory(o->pinned);
+  return tn_no_memory("a device's memory", sizeof *o->pool);
 }
 
-uint64_t tn_pool_live(tn_ordinal_t *o) { return __atomic_load_n(&o->pool->stats.live, __ATOMIC_RELAXED); }
+uint64_t tn_memory_live(tn_ordinal_t *o) {
+  return __atomic_load_n(&o->pool->stats.live, __ATOMIC_RELAXED) +
+         __atomic_load_n(&o->pinned->stats.live, __ATOMIC_RELAXED);
+}
 
-void tn_pool_in_child(tn_ordinal_t *o) {
+void tn_memory_in_child(tn_ordinal_t *o) {
   uses_lock = (tn_mutex_t)TN_MUTEX_INIT;
-  o->pool->lock = (tn_mutex_t)TN_MUTEX_INIT;
+  o->pool->lock = o->pinned->lock = (tn_mutex_t)TN_MUTEX_INIT;
 }
 
-void tn_pool_lose(tn_ordinal_t *o) { /* the parent's records stay: they may have been half changed */
-  o->pool->is_gone = true;
-  o->pool = NULL;
+void tn_memory_lose(tn_ordinal_t *o) { /* the parent's records stay: they may have been half changed */
+  o->pool->is_gone = o->pinned->is_gone = true;
+  o->pool = o->pinned = NULL;
 }
 
-void tn_pool_release(tn_ordinal_t *o) {
-  tn_pool_t *pool = o->pool;
-  for (tn_segment_t *s = pool->segments, *next; s; s = next) {
-    next = s->next;
-    for (tn_memory_t *m = s->first, *after; m; m = after) {
-      after = m->after;
-      drop_uses(m);
-      if (!m->wanted) tn_release_memory(m);
-    }
-    o->table->free(&o->context, s->handle);
-    tn_release_memory(s);
+/* Streams of the ordinal end: no piece of another plug-in's knows them any more. */
+static void forget_streams(const tn_ordinal_t *of, tn_pool_t *pool) {
+  tn_mutex_lock(&pool->lock);
+  tn_mutex_lock(&uses_lock);
+  for (tn_segment_t *s = pool->segments; s; s = s->next)
+    for (tn_memory_t *m = s->first; m; m = m->after)
+      for (tn_use_t **at = &m->uses, *u; (u = *at);) {
+        if (u->stream->ordinal != of) at = &u->next;
+        else *at = u->next, tn_release_memory(u);
+      }
+  tn_mutex_unlock(&uses_lock);
+  tn_mutex_unlock(&pool->lock);
+}
+
+static void end_pool(tn_pool_t *pool) {
+  for (tn_segment_t *s = pool->is_pinned ? pool->segments : NULL; s; s = s->next)
+    for (tn_memory_t *m = s->first; m; m = m->after) (void)tn_memory_wait(m);
+  tn_mutex_lock(&pool->lock);
+  for (tn_memory_t *m = pool->waiting, *next; m; m = next) {
+    next = m->free_after;
+    if (!m->owner) continue;
+    tn_mutex_unlock(&pool->lock);
+    (void)tn_memory_wait(m);
+    tn_memory_drop_uses(m);
+    tell_owner(m, false);
+    tn_mutex_lock(&pool->lock);
   }
-  for (bins_t *b = pool->bins, *next; b; b = next) next = b->next, tn_release_memory(b);
-  for (tn_memory_t *m = pool->spare, *after; m; m = after) after = m->after, tn_release_memory(m);
-  pool->is_gone = true;
-  if (!pool->stats.live) tn_release_memory(pool);
-  o->pool = NULL;
+  tn_mutex_unlock(&pool->lock);
+  tn_pool_release(pool);
+}
+
+void tn_memory_stop(tn_ordinal_t *o) {
+  end_pool(o->pool), end_pool(o->pinned);
+  o->pool = o->pinned = NULL;
+  for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));)
+    for (int32_t i = 0; i < p->count; i++)
+      if (p->table != o->table && __atomic_load_n(&p->ordinals[i].state, __ATOMIC_ACQUIRE) == TN_ORDINAL_WORKS)
+        forget_streams(o, p->ordinals[i].pinned);
 }
 
 tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *stats) {
@@ -430,6 +366,9 @@ tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *s
   tn_mutex_lock(&o->pool->lock);
   tenon_memory_stats_t all = o->pool->stats;
   tn_mutex_unlock(&o->pool->lock);
+  tn_mutex_lock(&o->pinned->lock);
+  all.pinned = o->pinned->stats.reserved, all.pinned_allocations = o->pinned->stats.device_allocations;
+  tn_mutex_unlock(&o->pinned->lock);
   memcpy(stats, &all, size < sizeof all ? size : sizeof all);
   stats->size = size;
   return TENON_OK;
@@ -439,9 +378,12 @@ tenon_status_t tenon_memory_trim(tenon_device_t device) {
   tn_ordinal_t *o;
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
-  tn_mutex_lock(&o->pool->lock);
-  settle(o->pool), flush(o);
-  tn_mutex_unlock(&o->pool->lock);
+  tn_pool_t *pools[] = {o->pool, o->pinned};
+  for (int i = 0; i < 2; i++) {
+    tn_mutex_lock(&pools[i]->lock);
+    settle(pools[i]), tn_pool_flush(pools[i]);
+    unlock(pools[i]);
+  }
   return TENON_OK;
 }
 

@@ -165,20 +165,17 @@ tenon_status_t tn_plugin_add(const tenon_device_table_t *table, const char *name
 
 static tenon_status_t resume(tn_ordinal_t *o);
 
-static void stop(tn_ordinal_t *o) {
-  if (o->state == TN_ORDINAL_FORKED) (void)resume(o);
-  tn_groups_release(o);
-  if (o->state == TN_ORDINAL_WORKS) {
-    tn_programs_release(o);
-    tn_pool_release(o);
-    tn_streams_release(o);
-    o->table->stop(&o->context);
-  }
-  tn_release_memory(o->reason);
-}
-
+/* Memory of all ordinals before the streams of any: one may still use another's. */
 static void close_plugin(tn_plugin_t *p) {
-  for (int32_t i = 0; i < p->count; i++) stop(&p->ordinals[i]);
+  for (tn_ordinal_t *o = p->ordinals; o < p->ordinals + p->count; o++) {
+    if (o->state == TN_ORDINAL_FORKED) (void)resume(o);
+    tn_groups_release(o);
+    if (o->state == TN_ORDINAL_WORKS) tn_programs_release(o), tn_memory_stop(o);
+  }
+  for (tn_ordinal_t *o = p->ordinals; o < p->ordinals + p->count; o++) {
+    if (o->state == TN_ORDINAL_WORKS) tn_streams_release(o), o->table->stop(&o->context);
+    tn_release_memory(o->reason);
+  }
   tn_release_memory(p->ordinals), tn_release_memory(p->reason);
   p->ordinals = NULL, p->reason = NULL, p->count = 0, p->state = TN_ORDINAL_NEW;
 }
@@ -194,7 +191,7 @@ uint64_t tn_plugin_live(const tenon_device_table_t *table) {
   tn_mutex_lock(&lock);
   const tn_plugin_t *p = with_table(table);
   for (int32_t i = 0; p && i < p->count; i++)
-    if (p->ordinals[i].state == TN_ORDINAL_WORKS) live += tn_pool_live(&p->ordinals[i]);
+    if (p->ordinals[i].state == TN_ORDINAL_WORKS) live += tn_memory_live(&p->ordinals[i]);
   tn_mutex_unlock(&lock);
   return live;
 }
@@ -223,7 +220,7 @@ void tn_plugin_remove(const tenon_device_table_t *table) {
 static void in_child(tn_ordinal_t *o) {
   if (o->state != TN_ORDINAL_WORKS) return;
   o->lock = (tn_mutex_t)TN_MUTEX_INIT;
-  tn_pool_in_child(o);
+  tn_memory_in_child(o);
   o->state = TN_ORDINAL_FORKED;
 }
 
@@ -236,7 +233,7 @@ static tenon_status_t resume(tn_ordinal_t *o) {
     why = tn_error();
   }
   o->reason = tn_copy_text(why, strlen(why));
-  tn_pool_lose(o);
+  tn_memory_lose(o);
   o->state = TN_ORDINAL_FAILED;
   return tn_fail(TENON_UNAVAILABLE, "device %s: %s", o->plugin->name, o->reason ? o->reason : "it is lost");
 }
@@ -316,7 +313,7 @@ static tenon_status_t start(tn_ordinal_t *o) {
   }
   status = check_properties(o);
   if (status == TENON_OK) status = tn_streams_start(o);
-  if (status == TENON_OK && (status = tn_pool_start(o)) != TENON_OK) tn_streams_release(o);
+  if (status == TENON_OK && (status = tn_memory_start(o)) != TENON_OK) tn_streams_release(o);
   if (status != TENON_OK) {
     o->table->stop(&o->context);
     if (status != TENON_MEMORY) fail_for_good(status, &o->state, &o->reason);

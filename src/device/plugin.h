@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 
-typedef struct tn_pool_t tn_pool_t; /* memory.c */
+typedef struct tn_pool_t tn_pool_t; /* pool.h */
 typedef struct tenon_stream_t tenon_stream_t;
 
 typedef struct tn_copies_t { /* atomic */
@@ -30,7 +30,7 @@ typedef struct tn_ordinal_t {
   char *reason;                  /* why it does not work */
   tenon_stream_t *first;         /* its own stream */
   tenon_stream_t *streams;       /* all of it, used and idle: stream.c, under `lock` */
-  tn_pool_t *pool;               /* memory.c */
+  tn_pool_t *pool, *pinned;      /* memory.c: the device's memory, and the host's for copies */
   struct tn_program_t *programs; /* program.c */
   struct tn_group_t *groups;     /* group.c */
   tn_copies_t copies[5];         /* by direction */

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "device/memory.h"
 
 tn_waits_t tn_waits;
 static uint64_t skip;                    /* under the lock of clocks */
@@ -52,6 +53,17 @@ void tn_streams_release(tn_ordinal_t *o) {
   o->streams = o->first = NULL;
 }
 
+/* One that was given back, for a new one: what it had done and come after is done. */
+static tenon_stream_t *ended(tn_ordinal_t *o) {
+  tenon_stream_t *s = o->streams;
+  while (s && !s->is_ended) s = s->next;
+  if (!s) return NULL;
+  __atomic_store_n(&s->done, s->ticket, __ATOMIC_RELEASE);
+  s->is_ended = false;
+  __atomic_store_n(&s->failed, TENON_OK, __ATOMIC_RELEASE);
+  return s;
+}
+
 /* One that nobody holds any more, and that works. */
 static tenon_stream_t *idle(tn_ordinal_t *o) {
   for (tenon_stream_t *s = o->streams; s; s = s->next)
@@ -91,8 +103,11 @@ tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_st
     return tn_fail(TENON_UNIMPLEMENTED, "device %s takes no streams of others", o->plugin->name);
   TN_TRY(o->table->stream_import(&o->context, native, &own));
   tn_mutex_lock(&o->lock);
-  tenon_status_t status = add(o, own, true, out_stream);
-  if (status == TENON_OK) (*out_stream)->references = 1, begin_several(o);
+  tenon_status_t status = (*out_stream = ended(o)) ? TENON_OK : add(o, own, true, out_stream);
+  if (status == TENON_OK) {
+    (*out_stream)->native = own, begin_several(o);
+    __atomic_store_n(&(*out_stream)->references, 1, __ATOMIC_RELEASE);
+  }
   tn_mutex_unlock(&o->lock);
   if (status != TENON_OK) o->table->stream_forget(&o->context, own);
   return status;
@@ -102,11 +117,39 @@ void tenon_stream_retain(tenon_stream_t *s) { __atomic_add_fetch(&s->references,
 
 void tenon_stream_release(tenon_stream_t *s) {
   if (!s || __atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) || !s->is_imported) return;
-  (void)tn_stream_finish(s); /* its owner may end it now, and its handle may be another's next */
+  bool has_failed =
+      tn_stream_finish(s) != TENON_OK; /* its owner may end it now, and its handle may be another's next */
   __atomic_store_n(&s->done, UINT64_MAX, __ATOMIC_RELEASE);
+  tn_mutex_lock(&s->ordinal->lock);
   tn_mutex_lock(&order);
   end_native(s);
   tn_mutex_unlock(&order);
+  if (!has_failed) { /* one that failed stays so */
+    s->is_ended = true;
+    __atomic_store_n(&s->failed, TENON_PRECONDITION, __ATOMIC_RELEASE);
+  }
+  tn_mutex_unlock(&s->ordinal->lock);
+}
+
+/* So that it is not given back meanwhile; false: it was. */
+static bool hold(tenon_stream_t *s) {
+  int32_t count = __atomic_load_n(&s->references, __ATOMIC_RELAXED);
+  if (!s->is_imported) return true;
+  while (count > 0 &&
+         !__atomic_compare_exchange_n(&s->references, &count, count + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    continue;
+  return count > 0;
+}
+
+static void let_go(tenon_stream_t *s) {
+  if (s->is_imported) tenon_stream_release(s);
+}
+
+uint64_t tn_stream_mark(tenon_stream_t *s) {
+  if (!s->is_imported) return __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE);
+  uint64_t ticket = tn_stream_ticket(s, "work of the stream's owner");
+  tn_stream_ended(s);
+  return ticket;
 }
 
 /* ---- whose stream calls use --------------------------------------------------------------------------------------- */
@@ -196,11 +239,12 @@ static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket) {
   if (count) memcpy(before, s->known.at, count * sizeof *before);
   tn_mutex_unlock(&order);
   for (size_t i = 0; i < count && ticket; i++) {
-    const tenon_stream_t *of = before[i].stream;
+    tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)before[i].stream;
     const tn_ordinal_t *o = of->ordinal;
     tenon_fault_t fault = {.size = sizeof fault};
-    if (before[i].ticket < ticket || (!of->native && of != o->first)) continue;
+    if (before[i].ticket < ticket || (!of->native && of != o->first) || !hold(of)) continue;
     tenon_status_t status = o->table->stream_query(&o->context, of->native, &fault);
+    let_go(of);
     if (status != TENON_OK && status != TENON_UNAVAILABLE && fault.ticket == ticket) return of;
   }
   return s;
@@ -236,6 +280,11 @@ tenon_status_t tn_stream_refused(tenon_stream_t *s, tenon_status_t status, const
 }
 
 tenon_status_t tn_stream_failure(const tenon_stream_t *s) {
+  if (s->is_ended)
+    return tn_fail(TENON_PRECONDITION,
+                   "a stream of device %s:%d was given back to its owner (tenon_stream_release), and is used: let the "
+                   "thread use another before (tenon_stream_use)",
+                   s->ordinal->plugin->name, (int)s->ordinal->context.ordinal);
   return tn_fail(__atomic_load_n(&s->failed, __ATOMIC_ACQUIRE), "%s",
                  s->failure ? s->failure : "a stream of a device failed, and there was no memory to say why");
 }
@@ -347,8 +396,10 @@ tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
   seen_t seen = look(s);
+  bool is_seen =
+      !s->is_imported && tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX); /* of others we know less */
   TN_TRY(tn_stream_check(s));
-  if (!o->has_streams || tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX)) return TENON_OK;
+  if (!o->has_streams || is_seen) return TENON_OK;
   if (!may_ask(s)) return cannot_record("the host waits for the device");
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
   has_asked(s);
@@ -371,20 +422,33 @@ void tn_stream_drain(tenon_stream_t *s) {
   tn_text_clear(&kept);
 }
 
-tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) { return tn_stream_finish(stream); }
+tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) {
+  TN_TRY(tn_stream_finish(stream));
+  return tn_memory_settle(stream->ordinal), TENON_OK;
+}
 
-tenon_status_t tenon_stream_query(tenon_stream_t *s) {
+tenon_status_t tn_stream_poll(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
+  if (!hold(s)) return TENON_OK; /* it was waited for */
   seen_t seen = look(s);
-  TN_TRY(tn_stream_check(s));
-  if (!o->has_streams) return TENON_OK;
   bool may = may_ask(s);
-  tenon_status_t status = may ? o->table->stream_query(&o->context, s->native, &fault) : TENON_UNAVAILABLE;
+  tenon_status_t status = tn_stream_check(s);
+  if (status == TENON_OK && o->has_streams) {
+    status = may ? o->table->stream_query(&o->context, s->native, &fault) : TENON_UNAVAILABLE;
+    if (status == TENON_OK) is_done(s, &seen);
+    else if (status != TENON_UNAVAILABLE) status = tn_stream_fault(s, status, &fault);
+  }
   if (may) has_asked(s);
+  let_go(s);
+  return status;
+}
+
+tenon_status_t tenon_stream_query(tenon_stream_t *s) {
+  tenon_status_t status = tn_stream_poll(s);
   if (status == TENON_UNAVAILABLE) return tn_fail(status, "the stream is not done yet");
-  if (status != TENON_OK) return tn_stream_fault(s, status, &fault);
-  return is_done(s, &seen), TENON_OK;
+  if (status == TENON_OK) tn_memory_settle(s->ordinal);
+  return status;
 }
 
 tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
@@ -393,10 +457,13 @@ tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
   tenon_stream_t *all = o->streams; /* more are put before it; none is taken out */
   tn_mutex_unlock(&o->lock);
   for (tenon_stream_t *s = all; s; s = s->next) {
-    if ((!s->native && s != o->first) || !may_ask(s)) continue; /* while it is recorded nothing is on the device */
-    if (first == TENON_OK) first = tn_stream_finish(s);
-    else if (!s->failed) tn_stream_drain(s);
-    has_asked(s);
+    bool is_held = (s->native || s == o->first) && hold(s);
+    if (is_held && may_ask(s)) { /* while it is recorded nothing is on the device */
+      if (first == TENON_OK) first = tn_stream_finish(s);
+      else if (!s->failed) tn_stream_drain(s);
+      has_asked(s);
+    }
+    if (is_held) let_go(s);
   }
   return first;
 }
@@ -405,7 +472,8 @@ tenon_status_t tenon_device_synchronize(tenon_device_t device) {
   tn_ordinal_t *o;
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
-  return tn_ordinal_finish(o);
+  TN_TRY(tn_ordinal_finish(o));
+  return tn_memory_settle(o), TENON_OK;
 }
 
 /* ---- one stream after another --------------------------------------------------------------------------------------- */
@@ -444,6 +512,14 @@ static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
   learn(&of->at_event, of, up_to);
   learn_all(&of->at_event, &of->known, of);
   return TENON_OK;
+}
+
+tenon_status_t tn_stream_point(tenon_stream_t *s) {
+  if (!s->ordinal->has_events) return TENON_OK;
+  tn_mutex_lock(&order);
+  tenon_status_t status = record(s, __atomic_load_n(&s->ticket, __ATOMIC_RELAXED));
+  tn_mutex_unlock(&order);
+  return status;
 }
 
 void tn_waits_skip(uint64_t n) {
@@ -497,7 +573,7 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs) {
   tn_needs_t host = {0};
   for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
     const tenon_stream_t *of = needs->at[i].stream;
-    bool is_known = known(&s->known, of) >= needs->at[i].ticket;
+    bool is_known = known(&s->known, of) >= needs->at[i].ticket || tn_stream_is_done(of, needs->at[i].ticket);
     bool is_host = !s->ordinal->has_events || s->ordinal->plugin != of->ordinal->plugin;
     if (is_known) count(&tn_waits.implied);
     else if (is_host) host.at[host.count++] = needs->at[i];
@@ -526,7 +602,10 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs) {
 
 tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
   if (!needs->count) return TENON_OK;
-  for (size_t i = 0; i < needs->count; i++) TN_TRY(tn_stream_check(needs->at[i].stream));
+  for (size_t i = 0; i < needs->count; i++) {
+    const struct tn_known_t *of = &needs->at[i]; /* one that was given back is done before it says so */
+    if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket)) return tn_stream_failure(of->stream);
+  }
   tn_mutex_lock(&order);
   tenon_status_t status = enqueue_waits(s, needs);
   tn_mutex_unlock(&order);
@@ -540,6 +619,6 @@ tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
 tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of) {
   tn_needs_t needs = {0};
   TN_TRY(tn_stream_check(of));
-  if (stream != of) (void)tn_needs_add(&needs, of, __atomic_load_n(&of->ticket, __ATOMIC_ACQUIRE));
+  if (stream != of) (void)tn_needs_add(&needs, of, tn_stream_mark(of));
   return tn_stream_follow(stream, &needs);
 }

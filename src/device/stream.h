@@ -27,6 +27,7 @@ struct tenon_stream_t {
   int32_t failed;     /* atomic: its status, once it is known to have failed */
   int32_t references; /* handles; 0 and not an ordinal's first: idle */
   bool is_imported;
+  bool is_ended;        /* it was somebody else's, and was given back */
   int32_t is_recording; /* nothing waits, nor is copied to or from the host; atomic */
   int32_t asked;        /* threads that wait for it, or ask whether it is done; atomic */
   int32_t kept;         /* its cached memory is not given back to the device; atomic */
@@ -65,6 +66,8 @@ static inline bool tn_stream_is_recording(const tenon_stream_t *s) {
 static inline void tn_stream_keep(tenon_stream_t *s, bool is_kept) {
   __atomic_add_fetch(&s->kept, is_kept ? 1 : -1, __ATOMIC_RELAXED);
 }
+/* The last ticket of what is in it now.  Of a stream of somebody else's a new one, that stands for their work too. */
+uint64_t tn_stream_mark(tenon_stream_t *stream);
 /* Its failure, if it is known to have failed. */
 tenon_status_t tn_stream_failure(const tenon_stream_t *stream);
 static inline tenon_status_t tn_stream_check(const tenon_stream_t *s) {
@@ -78,6 +81,8 @@ tenon_status_t tn_stream_refused(tenon_stream_t *stream, tenon_status_t status, 
 tenon_status_t tn_stream_finish(tenon_stream_t *stream);
 /* The same, of one that may have failed, before what it uses goes; the thread's message stays as it is. */
 void tn_stream_drain(tenon_stream_t *stream);
+/* The same without waiting: UNAVAILABLE, and nothing is said, if it is not done. */
+tenon_status_t tn_stream_poll(tenon_stream_t *stream);
 /* What one piece of work comes after: of each stream the last ticket. */
 enum { TN_NEEDS = 16 };
 typedef struct tn_needs_t {
@@ -88,6 +93,8 @@ typedef struct tn_needs_t {
 bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket);
 /* What `stream` enqueues from here on comes after all of them; waits that others imply are left out. */
 tenon_status_t tn_stream_follow(tenon_stream_t *stream, tn_needs_t *needs);
+/* Who follows what is in it now follows just that, also when more is enqueued before. */
+tenon_status_t tn_stream_point(tenon_stream_t *stream);
 /* Is it done, as far as the host has seen? */
 bool tn_stream_is_done(const tenon_stream_t *stream, uint64_t ticket);
 /* A library goes: no ring names its operators any more. */

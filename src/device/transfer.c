@@ -3,10 +3,12 @@
 
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/status.h"
 
-enum { STAGE = 4 << 20 }; /* bytes that go by way of the host at once */
+enum {
+  STAGE = 4 << 20,  /* bytes that go by way of the host at once */
+  UPLOAD = 1 << 18, /* at most that many are copied on the host rather than waited for */
+};
 
 /* One copy on a stream. */
 static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const tn_end_t *from, const tn_end_t *to,
@@ -34,37 +36,67 @@ static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const 
   return status == TENON_OK ? status : tn_stream_refused(stream, status, name);
 }
 
+static tn_end_t host_end(tn_memory_t *memory) {
+  return (tn_end_t){NULL, {(char *)memory->handle + memory->offset, 0}, memory};
+}
+
+/* Part i goes to the host while part i - 1 goes on from there.  Streams of one plug-in follow each other; between two the host
+ * waits for each part, and before a piece serves again. */
 static tenon_status_t staged(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
-  const tn_ordinal_t *o = from->ordinal;
-  uint64_t size = bytes < STAGE ? bytes : STAGE;
-  void *stage = NULL;
-  bool is_pinned = TN_SLOT(o->table, host_allocate) && o->table->host_allocate(&o->context, size, &stage) == TENON_OK;
-  if (!is_pinned && !(stage = tn_allocate_aligned(size))) return tn_no_memory("a copy between devices", size);
+  tn_ordinal_t *source = from->ordinal, *target = to->ordinal;
+  tenon_stream_t *reads = tn_stream_current(source), *writes = tn_stream_current(target);
+  bool waits = source->plugin != target->plugin || !source->has_events;
+  tn_ordinal_t *stages = TN_SLOT(source->table, host_allocate) ? source : target;
+  uint64_t size = bytes < STAGE ? bytes : STAGE, count = (bytes + size - 1) / size;
+  tn_memory_t *pieces[2] = {NULL, NULL};
   tenon_status_t status = TENON_OK;
-  for (uint64_t done = 0, part; done < bytes && status == TENON_OK; done += part) {
-    part = bytes - done < size ? bytes - done : size;
-    tn_end_t host = {NULL, {stage, 0}, NULL}, source = *from, target = *to;
-    source.at.offset += done, target.at.offset += done;
-    status = tn_transfer(&source, &host, part, name);
-    if (status == TENON_OK) status = tn_transfer(&host, &target, part, name);
+  for (uint64_t i = 0; i < 2 && i < count && status == TENON_OK; i++)
+    status = tn_memory_get_pinned(stages, size, &pieces[i]);
+  for (uint64_t i = 0; i <= count && status == TENON_OK; i++) {
+    uint64_t done = i * size, before = done - size;
+    if (i < count) {
+      tn_end_t part = *from, host = host_end(pieces[i % 2]);
+      part.at.offset += done;
+      status = enqueue(reads, TENON_COPY_OUT, &part, &host, bytes - done < size ? bytes - done : size, name);
+    }
+    if (i > 0 && status == TENON_OK) {
+      tn_end_t part = *to, host = host_end(pieces[(i - 1) % 2]);
+      part.at.offset += before;
+      status = enqueue(writes, TENON_COPY_IN, &host, &part, bytes - before < size ? bytes - before : size, name);
+    }
+    if (i < count && status == TENON_OK) /* who takes part i comes after it, not after the next one */
+      status = waits ? tn_stream_finish(reads) : tn_stream_point(reads);
   }
-  if (is_pinned) o->table->host_free(&o->context, stage);
-  else tn_release_aligned(stage);
+  for (int i = 0; i < 2; i++)
+    if (pieces[i]) tn_memory_put(pieces[i]);
   return status;
 }
 
-tenon_status_t tn_transfer(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
+tenon_status_t tn_transfer_begin(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
   tn_ordinal_t *source = from->ordinal, *target = to->ordinal;
   if (!bytes) return TENON_OK;
   if (!source && !target) return memcpy(to->at.handle, from->at.handle, bytes), TENON_OK;
   tenon_stream_t *stream = tn_stream_current(target ? target : source);
-  if (!source || !target) { /* the host's side must be free when this returns */
-    TN_TRY(enqueue(stream, source ? TENON_COPY_OUT : TENON_COPY_IN, from, to, bytes, name));
-    return tn_stream_finish(stream);
-  }
+  if (!source || !target) return enqueue(stream, source ? TENON_COPY_OUT : TENON_COPY_IN, from, to, bytes, name);
   if (source == target) return enqueue(stream, TENON_COPY_WITHIN, from, to, bytes, name);
   if (source->plugin == target->plugin && TN_SLOT(target->table, peers) &&
       target->table->peers(&target->context, &source->context))
     return enqueue(stream, TENON_COPY_PEER, from, to, bytes, name);
   return staged(from, to, bytes, name);
+}
+
+tenon_status_t tn_transfer(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
+  tn_ordinal_t *target = to->ordinal;
+  bool is_small = target && !from->ordinal && !from->memory && bytes <= UPLOAD && target->has_streams;
+  tn_memory_t *piece = NULL;
+  if (is_small && bytes && tn_memory_get_pinned(target, bytes, &piece) == TENON_OK) {
+    tn_end_t host = host_end(piece);
+    memcpy(host.at.handle, from->at.handle, bytes);
+    tenon_status_t status = tn_transfer_begin(&host, to, bytes, name);
+    tn_memory_put(piece);
+    return status;
+  }
+  TN_TRY(tn_transfer_begin(from, to, bytes, name));
+  if (!from->ordinal == !target) return TENON_OK;
+  return tn_stream_finish(tn_stream_current(target ? target : from->ordinal));
 }

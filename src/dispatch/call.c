@@ -315,6 +315,11 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
 
 /* ---- inferred calls --------------------------------------------------------------------------------------------- */
 
+static tenon_status_t __attribute__((noinline, cold)) read_only(const tenon_op_t *op, uint32_t o) {
+  return tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name,
+                 op->schema.outputs[o].name);
+}
+
 static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                                     tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
                                     bool may_create, const tenon_random_t *random) {
@@ -359,9 +364,11 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       random = &own;
     }
     for (uint32_t o = 0; given && o < op->output_count; o++) /* before: what is saved of them is the new contents */
-      if (given >> o & 1) tn_tensor_written(outputs[o]);
-    status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
-    tn_frame_close(&frame);
+      if (given >> o & 1 && !tn_tensor_written(outputs[o])) status = read_only(op, o);
+    if (status == TENON_OK) {
+      status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
+      tn_frame_close(&frame);
+    }
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
@@ -400,7 +407,7 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   for (uint32_t o = 0; o < op->output_count; o++) {
     bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
     if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
-    if (outputs[o]) tn_tensor_written(outputs[o]);
+    if (outputs[o] && !tn_tensor_written(outputs[o])) return *out_status = read_only(op, o), true;
   }
   tenon_status_t status = TENON_OK;
   bool fits = true;
@@ -477,7 +484,7 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
   if (kind == TN_PLAIN && !included() &&
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
-      if (outputs[o]) tn_tensor_written(outputs[o]);
+      if (outputs[o] && !tn_tensor_written(outputs[o])) return read_only(op, o);
     if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, NULL);
     tn_frame_t frame;
     tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, NULL, false);

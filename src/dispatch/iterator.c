@@ -39,17 +39,6 @@ static int64_t size_of(const tenon_tensor_t *t) { return t->dtype.bits * t->dtyp
 
 /* ---- memory that is shared -------------------------------------------------------------------------------------- */
 
-/* The bytes from the first to behind the last that a tensor's elements are in. */
-static void range_of(const tenon_tensor_t *t, uintptr_t *out_begin, uintptr_t *out_end) {
-  int64_t size = size_of(t), low = 0, high = size;
-  for (int32_t i = 0; i < t->ndim; i++) {
-    int64_t reach = (t->shape[i] - 1) * t->strides[i] * size;
-    *(reach < 0 ? &low : &high) += reach;
-  }
-  uintptr_t data = (uintptr_t)t->data + (uintptr_t)t->byte_offset;
-  *out_begin = data + (uintptr_t)low, *out_end = data + (uintptr_t)high;
-}
-
 static inline bool is_same(const int64_t *a, const int64_t *b, int32_t count) {
   for (int32_t i = 0; i < count; i++)
     if (a[i] != b[i]) return false;
@@ -70,15 +59,13 @@ static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) { /
 static tenon_status_t part_inputs(making_t *m) {
   const tenon_op_t *op = m->op;
   for (uint32_t o = op->input_count; o < m->count; o++) {
-    uintptr_t begin, end, from, to;
     if (!m->tensors[o]) continue;
-    range_of(m->tensors[o], &begin, &end);
     for (uint32_t i = 0; i < op->input_count; i++) {
       const tenon_tensor_t *input = m->tensors[i];
       tenon_tensor_t *copy;
       if (!input || input != m->call->inputs[i] || !tenon_count(input)) continue; /* absent, or a copy already */
-      range_of(input, &from, &to);
-      if (from >= end || begin >= to || (!op->reduces.text && is_same_memory(input, m->tensors[o]))) continue;
+      if (!tn_place_overlap(input, m->tensors[o])) continue;
+      if (!op->reduces.text && is_same_memory(input, m->tensors[o])) continue;
       TN_TRY(tn_place_dense(input, true, &copy));
       TN_TRY(tn_frame_keep(tn_frame_of(m->call), copy));
       m->tensors[i] = copy;

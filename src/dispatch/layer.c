@@ -49,9 +49,18 @@ tenon_status_t tn_layer_meta(tenon_call_t *call) {
 
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
-/* After success what was saved of written memory before is out of date. */
+/* Nobody writes to what is read-only; after success what was saved of written memory before is out of date. */
 tenon_status_t tn_layer_versions(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const tenon_tensor_t *t = op->schema.inputs[i].is_written ? call->inputs[i] : NULL;
+    bool is_read_only = t && tn_tensor_is_read_only(t);
+    for (int64_t k = 0; t && tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++)
+      is_read_only |= tn_tensor_is_read_only(tenon_item(t, k));
+    if (is_read_only)
+      return tn_fail(TENON_INVALID, "%s: argument %s is written to, and its tensor is read-only", op->name,
+                     op->schema.inputs[i].name);
+  }
   TN_TRY(tenon_call_next(call));
   for (uint32_t i = 0; i < op->input_count; i++) {
     tenon_tensor_t *t = call->inputs[i];

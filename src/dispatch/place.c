@@ -76,6 +76,13 @@ bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
   return true;
 }
 
+bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  char *a_begin, *a_end, *b_begin, *b_end;
+  bool are_there = tn_place_span(a, &a_begin, &a_end) && tn_place_span(b, &b_begin, &b_end);
+  return are_there && a->device.type == b->device.type && a->device.id == b->device.id &&
+         (a->data == b->data || !tn_device_has_handles(a->device)) && a_begin < b_end && b_begin < a_end;
+}
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Memory is the host's affair: layers and modes of the thread do not see it, and what it includes does not lead it astray. */
@@ -206,6 +213,36 @@ tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
   return status;
 }
 
+/* A new record that keeps a host tensor's memory; NULL: the tensor does not. */
+static tenon_status_t keep(const tenon_tensor_t *host, tn_ordinal_t *ordinal, tn_memory_t **out_memory) {
+  tn_storage_t *storage = tn_tensor_is_owned(host) ? ((const tn_tensor_t *)host)->storage : NULL;
+  tn_owner_t owner = {.release = tn_storage_drop, .context = storage};
+  if (!storage) return *out_memory = NULL, TENON_OK;
+  TN_TRY(tn_memory_borrow(ordinal, NULL, storage->data, storage->size, &owner, out_memory));
+  return tn_storage_retain(storage), TENON_OK;
+}
+
+/* Dense tensors, of which one at least is on a device with a plug-in; the host's side is kept until the stream has passed. */
+static tenon_status_t copy_begin(const tenon_tensor_t *from, tenon_tensor_t *to) {
+  uint64_t size = 0;
+  tn_end_t source, target;
+  tn_memory_t *kept = NULL;
+  tn_bytes_t a = tn_bytes_of(from, tn_address(from)), b = tn_bytes_of(to, tn_address(to));
+  (void)tn_dtype_bytes(from->dtype, tenon_count(from), &size);
+  if (!size) return TENON_OK;
+  if (!end_of(&a, &source) || !end_of(&b, &target)) return tn_place_copy(a, b, size);
+  if (!source.ordinal && !source.memory) {
+    TN_TRY(keep(from, target.ordinal, &kept));
+    source.memory = kept;
+  } else if (!target.ordinal && !target.memory) {
+    TN_TRY(keep(to, source.ordinal, &kept));
+    target.memory = kept;
+  }
+  tenon_status_t status = tn_transfer_begin(&source, &target, size, "copy");
+  if (kept) tn_memory_put(kept);
+  return status;
+}
+
 tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                       tenon_tensor_t **out_tensor) {
   TN_TRY(tenon_start());
@@ -227,20 +264,6 @@ static tenon_status_t span_to_host(const tenon_tensor_t *tensor, tenon_tensor_t 
   return tn_place_copy(tn_bytes_of(tensor, begin), tn_bytes_of_host(*out_memory), size);
 }
 
-static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
-  tenon_tensor_t *dense = NULL;
-  uint64_t size = 0;
-  TN_TRY(tenon_tensor_copy(tensor, &dense));
-  if (device.type == 1) return *out_tensor = dense, TENON_OK;
-  tenon_status_t status = tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor);
-  if (status == TENON_OK && tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size)) {
-    status = tn_place_copy(tn_bytes_of_host(dense->data), tn_bytes_of(*out_tensor, tn_address(*out_tensor)), size);
-    if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
-  }
-  tenon_tensor_release(dense);
-  return status;
-}
-
 /* Dense, and on a device whose plug-in copies: the host need not see the elements. */
 static bool is_direct(const tenon_tensor_t *t) {
   return !(t->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && !tn_dtype_is(t->dtype, TENON_LIST) &&
@@ -257,6 +280,21 @@ static tenon_status_t copy_across(const tenon_tensor_t *tensor, tenon_device_t d
   TN_TRY(tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
   tenon_status_t status = copy_bytes(tensor, *out_tensor);
   if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
+  return status;
+}
+
+static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *dense = NULL;
+  if (device.type == 1) return tenon_tensor_copy(tensor, out_tensor);
+  if (!(tensor->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && tensor->dtype.code < 200)
+    return copy_across(tensor, device, out_tensor);
+  TN_TRY(tenon_tensor_copy(tensor, &dense));
+  tenon_status_t status = tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor);
+  if (status == TENON_OK) { /* nobody else has the copy: it need not be waited for */
+    status = copy_begin(dense, *out_tensor);
+    if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
+  }
+  tenon_tensor_release(dense);
   return status;
 }
 
@@ -286,13 +324,48 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
   if (is_on_cpu(tensor)) return copy_from_host(tensor, device, out_tensor);
   if (tn_dtype_is(tensor->dtype, TENON_LIST) || tensor->detail)
     return tn_fail(TENON_UNIMPLEMENTED, "a list or a quantised tensor cannot be copied between devices");
-  if (device.type > 1 && is_direct(tensor)) return copy_across(tensor, device, out_tensor);
+  if (device.type > 0 && is_direct(tensor)) return copy_across(tensor, device, out_tensor);
   bool is_there = tensor->device.type == device.type && tensor->device.id == device.id;
   if (is_there && copies_strides(tensor)) return copy_there(tensor, out_tensor);
   tenon_status_t status = span_to_host(tensor, &view, &memory);
   if (status == TENON_OK) status = copy_from_host(&view, device, out_tensor);
   tn_release_aligned(memory);
   return status;
+}
+
+tenon_status_t tenon_tensor_create_pinned(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                                          const int64_t *shape, tenon_tensor_t **out_tensor) {
+  tn_ordinal_t *ordinal;
+  tn_memory_t *memory;
+  tn_storage_t *storage;
+  uint64_t size;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &ordinal));
+  int64_t count = ndim < 0 || ndim > TENON_RANK_MAX ? -1 : tn_shape_count(ndim, shape);
+  if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX || dtype.code >= 200)
+    return tn_fail(TENON_INVALID, "a tensor of %s cannot be made for copies of a device", tn_dtype_name(dtype));
+  TN_TRY(tn_memory_get_pinned(ordinal, size, &memory));
+  tenon_status_t status =
+      tn_storage_create((char *)memory->handle + memory->offset, size, tn_memory_put, memory, &storage);
+  if (status != TENON_OK) return tn_memory_put(memory), status;
+  status = tn_tensor_over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
+  tn_storage_release(storage);
+  return status;
+}
+
+tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_t *to) {
+  char a[128], b[128];
+  TN_TRY(tenon_start());
+  bool is_same = tn_dtype_same(from->dtype, to->dtype) && from->ndim == to->ndim;
+  for (int32_t i = 0; i < from->ndim && is_same; i++) is_same = from->shape[i] == to->shape[i];
+  if (!is_same)
+    return tn_fail(TENON_INVALID, "a copy of %s %s cannot go to %s %s", tn_dtype_name(from->dtype),
+                   tn_shape_print(from->ndim, from->shape, a, sizeof a), tn_dtype_name(to->dtype),
+                   tn_shape_print(to->ndim, to->shape, b, sizeof b));
+  if (!tn_tensor_written(to)) return tn_fail(TENON_INVALID, "a copy cannot go to a read-only tensor");
+  bool is_dense = !((from->keys | to->keys) & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && from->dtype.code < 200;
+  if (is_dense && (is_direct(from) || is_on_cpu(from)) && (is_direct(to) || is_on_cpu(to))) return copy_begin(from, to);
+  return tn_place_copy_into(from, to);
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------------------------- */
@@ -305,12 +378,6 @@ tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements, 
   if (is_on_cpu(t) && with_elements) return tenon_tensor_copy(t, out_tensor);
   if (with_elements) return tenon_tensor_copy_to(t, t->device, out_tensor);
   return tn_place_create(t->device, t->dtype, t->ndim, t->shape, out_tensor);
-}
-
-/* Perhaps. */
-static bool overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  char *a_begin, *a_end, *b_begin, *b_end;
-  return tn_place_span(a, &a_begin, &a_end) && tn_place_span(b, &b_begin, &b_end) && a_begin < b_end && b_begin < a_end;
 }
 
 /* Elements of the host into a tensor of a device: what lies between its elements stays as it is. */
@@ -338,7 +405,7 @@ tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to
     return copy_bytes(from, to);
   bool is_there = from->device.type == to->device.type && from->device.id == to->device.id;
   if (is_same && is_there && copies_strides(from) && copies_strides(to)) {
-    if (!overlap(from, to)) return copy_there(from, &to);
+    if (!tn_place_overlap(from, to)) return copy_there(from, &to);
     tenon_tensor_t *between = NULL;
     TN_TRY(copy_there(from, &between));
     tenon_status_t status = copy_there(between, &to);

@@ -15,6 +15,8 @@ const char *tn_key_origin(const tenon_op_t *op, const tenon_value_t *attrs, cons
 void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device);
 /* The bytes from the first to behind the last of its elements; false: it has none. */
 bool tn_place_span(const tenon_tensor_t *tensor, char **out_begin, char **out_end);
+/* Do the bytes from first to last overlap?  Handles are no addresses: of two allocations, never. */
+bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b);
 /* A dense tensor with memory of that device, contents undefined. */
 tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                tenon_tensor_t **out_tensor);

@@ -235,18 +235,6 @@ tenon_status_t tenon_device_find(const char *name, int32_t ordinal, tenon_device
   return backend->has_plugin ? tn_ordinal_get(*out_device, &there) : TENON_OK;
 }
 
-tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_dtype_t dtype, int32_t ndim,
-                                      const int64_t *shape, const int64_t *strides, tenon_free_fn release,
-                                      void *context, tenon_tensor_t **out_tensor) {
-  const tn_backend_t *backend = tn_backend_of(device);
-  if (!backend)
-    return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type, (int)device.id);
-  if (backend == &tn_backend_meta && !data) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
-  TN_TRY(tenon_tensor_borrow(data, dtype, ndim, shape, strides, release, context, out_tensor));
-  tn_tensor_place(*out_tensor, device);
-  return TENON_OK;
-}
-
 tenon_status_t tenon_keys_of(const tenon_tensor_t *tensor, char **out_text) {
   char keys[1024];
   tn_text_t text = {0};

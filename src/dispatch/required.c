@@ -161,13 +161,6 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
 
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
 
-static bool overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  char *a_begin, *a_end, *b_begin, *b_end;
-  bool are_there = tn_place_span(a, &a_begin, &a_end) && tn_place_span(b, &b_begin, &b_end);
-  return are_there && a->device.type == b->device.type && a->device.id == b->device.id &&
-         (a->data == b->data || !tn_device_has_handles(a->device)) && a_begin < b_end && b_begin < a_end;
-}
-
 /* The same elements in the target's dtype, in host memory. */
 static tenon_status_t cast(tenon_tensor_t *x, tenon_dtype_t dtype, tenon_tensor_t **out_tensor) {
   tenon_tensor_t *host, *result[1] = {NULL};
@@ -207,7 +200,7 @@ static tenon_status_t copy(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t
   if (is_meta(x)) return tenon_fail(call, TENON_INVALID, "x is on meta and has no elements to copy");
   if (x->detail || y->detail) return tenon_fail(call, TENON_UNIMPLEMENTED, "quantised tensors are not copied");
   if (!tn_dtype_same(x->dtype, y->dtype)) TN_TRY(cast(x, y->dtype, &other));
-  else if (overlap(x, y) && tn_address(x) != tn_address(y)) TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
+  else if (tn_place_overlap(x, y) && tn_address(x) != tn_address(y)) TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
   if (other) { /* dense now */
     wide = *other;
     int64_t step = 1;
