@@ -32,6 +32,7 @@ static void add_ordinal(tn_text_t *text, tn_ordinal_t *o) {
   if (tenon_memory_stats(o->context.device, &stats) == TENON_OK)
     tn_text_add(text, "    in use       %" PRIu64 " bytes of %" PRIu64 " that are held\n", stats.live_bytes,
                 stats.reserved);
+  if (stats.pinned) tn_text_add(text, "    pinned       %" PRIu64 " bytes of the host's, for copies\n", stats.pinned);
   for (uint32_t d = TENON_COPY_IN; d <= TENON_COPY_PEER; d++) {
     static const char *const names[] = {"", "copied in", "copied out", "copied", "from peers"};
     uint64_t count = __atomic_load_n(&o->copies[d].count, __ATOMIC_RELAXED);

@@ -187,8 +187,13 @@ TEST("what cannot be a tensor is refused with the reason, and stays its owner's"
       CHECK(tenon_tensor_import(&bad[i], &x) != TENON_OK && !x);
       CHECK_TEXT(tenon_error(), texts[i]);
     }
+    static const uint32_t stores[] = {TENON_I32, 0}; /* a device that is poorer than sim */
     tenon_tensor_t *x = NULL;
     int64_t n = 1;
+    w.o->properties.stores = stores;
+    CHECK_STATUS(tenon_tensor_import(&good, &x), TENON_UNIMPLEMENTED);
+    CHECK_TEXT(tenon_error(), "device sim:0 does not store f32");
+    w.o->properties.stores = NULL;
     for (bool failed = true; failed && n < 50; n++) { /* every allocation fails cleanly */
       tn_memory_fail_after(n, false);
       failed = tenon_tensor_import(&good, &x) != TENON_OK;
