@@ -427,10 +427,10 @@ TEST("without a stream the host waits before a tensor goes out, unless no order 
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=20000,seed=2"));
   tenon_dlpack_t options = {.size = sizeof options, .flags = TENON_DLPACK_UNORDERED},
                  ordered = {.size = sizeof ordered};
-  tenon_tensor_t *x = tensor_there(w.device, "f32[4] 1 2 3 4"), *y = NULL;
+  tenon_tensor_t *x = NULL, *y = NULL, *z = tensor_there(w.device, "f32[4] 1 2 3 4");
   lent_t lent[3];
-  CHECK_STATUS(add(x, x, &y), TENON_OK);
-  CHECK_STATUS(add(y, x, &x), TENON_OK); /* the first x goes */
+  CHECK_STATUS(add(z, z, &y), TENON_OK);
+  CHECK_STATUS(add(y, z, &x), TENON_OK);
   uint64_t host = tn_waits.host;
   CHECK_STATUS(lend(x, &options, 0, &lent[0]), TENON_OK);
   CHECK(tn_waits.host == host && tenon_stream_query(tn_stream_current(w.o)) == TENON_UNAVAILABLE);
@@ -438,7 +438,7 @@ TEST("without a stream the host waits before a tensor goes out, unless no order 
   CHECK(tn_waits.host == host + 1 && tenon_stream_query(tn_stream_current(w.o)) == TENON_OK);
   ordered.stream = w.stream;
   CHECK_STATUS(lend(x, &ordered, 0, &lent[2]), TENON_OK);
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(z);
   tenon_shutdown();
   for (int i = 0; i < 3; i++) give_back(&lent[i]);
 }

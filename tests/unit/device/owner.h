@@ -29,7 +29,8 @@ static inline owner_t owner_of(tenon_device_t device) {
   return w;
 }
 
-static inline void owner_end(owner_t *w) {
+static inline void owner_end(owner_t *w) { /* all is waited for in fact, also where a test left waits out */
+  (void)w->o->table->synchronize(&w->o->context);
   tenon_stream_release(w->stream);
   w->o->table->stream_destroy(&w->o->context, w->native);
   w->o->table->free(&w->o->context, w->memory);
