@@ -45,7 +45,8 @@ bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
 static inline tn_memory_t *plain_memory(const tenon_tensor_t *t) {
   if ((t->keys & (TN_TENSOR_OWNED | TN_TENSOR_UNSET | TN_KEY_STRIDED | TN_KEY_DETAIL)) != TN_TENSOR_OWNED) return NULL;
   const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
-  return storage && storage->release == tn_memory_put ? storage->context : NULL;
+  tn_memory_t *memory = storage && storage->release == tn_memory_put ? storage->context : NULL;
+  return memory && memory->stream ? memory : NULL; /* pinned memory is the host's, and of no stream */
 }
 
 /* Those of them that are there are used by the work of a ticket; false: one is not plain, or elsewhere. */
