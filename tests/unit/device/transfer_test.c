@@ -212,11 +212,14 @@ TEST("pinned memory is the host's, aligned, cached, given back by trim, and refu
     tenon_tensor_release(sum), tenon_tensor_release(t);
   }
   CHECK(stats_of(device).pinned_allocations == asked + 1);
-  tenon_tensor_t *there = tensor_there(device, "f32[4] 1 2 3 4"), *here = pinned(device, 4), *none_made = NULL;
-  tenon_tensor_t *mixed[2] = {there, here};
-  CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, mixed, &none_made, 0),
+  int64_t square[2] = {2, 2};
+  tenon_tensor_t *there = tensor_there(device, "f32[2,2] 1 2 3 4"), *here = NULL, *product = NULL;
+  CHECK_STATUS(tenon_tensor_create_pinned(device, tenon_dtype(TENON_F32), 2, square, &here), TENON_OK);
+  tenon_tensor_t *mixed[3] = {there, here, NULL};
+  CHECK_STATUS(tenon_op_call(op_of("core::matmul"), NULL, mixed, &product, 0),
                TENON_INVALID); /* it is not the device's */
-  CHECK(tenon_op_run(op_of("core::add"), NULL, mixed, &there) != TENON_OK);
+  CHECK_STATUS(tenon_op_run(op_of("core::matmul"), NULL, mixed, &there), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "core::matmul: arguments in host memory: b, beside a on sim:0");
   tenon_tensor_release(there), tenon_tensor_release(here);
   CHECK_STATUS(tenon_device_synchronize(device), TENON_OK);
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
