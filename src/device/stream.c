@@ -157,7 +157,8 @@ uint64_t tn_stream_mark(tenon_stream_t *s) {
 struct tn_streams_t {
   int32_t count, capacity;
   struct {
-    uint64_t ordinal; /* id */
+    tenon_device_t device;
+    uint64_t ordinal; /* id: the device may have been stopped since, and be another one now */
     tenon_stream_t *stream;
   } at[];
 };
@@ -180,7 +181,8 @@ tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream, t
                    (int)stream->ordinal->context.ordinal, o->plugin->name, (int)o->context.ordinal);
   if (out_before) *out_before = tn_stream_current(o);
   int32_t i = 0;
-  while (mine && i < mine->count && mine->at[i].ordinal != o->id) i++;
+  tenon_device_t own = o->context.device;
+  while (mine && i < mine->count && !(mine->at[i].device.type == own.type && mine->at[i].device.id == own.id)) i++;
   if (!mine || i == mine->capacity) {
     int32_t capacity = mine ? 2 * mine->capacity : 4;
     struct tn_streams_t *more = tn_reallocate(mine, sizeof *more + (size_t)capacity * sizeof more->at[0]);
@@ -190,7 +192,7 @@ tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream, t
     thread->own_streams = mine = more;
   }
   if (i == mine->count) mine->count++;
-  mine->at[i].ordinal = o->id, mine->at[i].stream = stream;
+  mine->at[i].device = own, mine->at[i].ordinal = o->id, mine->at[i].stream = stream;
   thread->calls.streams = mine;
   return TENON_OK;
 }
