@@ -34,9 +34,9 @@ const tn_slot_t *tn_slot_enter(tenon_call_t *call) {
     pass(tn_thread(), slot, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const tn_slot_t *again = tn_slot_again(call);
-    if (again == slot) return slot;
+    if (again == slot) return call->context = slot->context, slot; /* one that was made anew has another */
     pass(tn_thread(), slot, (uint32_t)-1);
-    frame->slot = again, call->context = again->context;
+    frame->slot = again, call->context = tn_slot_context(again);
   }
 }
 
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void open_frame(tn_frame_t *frame, 
   memset(&frame->call.random, 0, offsetof(tn_frame_t, slot) - offsetof(tn_frame_t, call.random));
   frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
   frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
-  frame->call.context = slot->context, frame->call.state = state;
+  frame->call.context = tn_slot_context(slot), frame->call.state = state;
   frame->call.inputs = inputs, frame->call.outputs = outputs, frame->call.uses = op->uses;
   frame->slot = slot, frame->keys = keys;
 }
@@ -144,7 +144,7 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   void *context = call->context, *state = call->state, *workspace = call->workspace;
   uint64_t masked = keys & tn_op_mask(call->op);
   const tn_slot_t *slot = tn_table_slot(call->op, masked);
-  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = slot->context;
+  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = tn_slot_context(slot);
   bool is_plain = masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
   tenon_status_t status;
   if (tn_trace_is_on()) status = tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");

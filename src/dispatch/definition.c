@@ -57,6 +57,7 @@ static const char *kept(tn_definition_t *b, tn_arena_t *arena, const char *text)
 
 void tn_op_free(tenon_op_t *op) {
   tn_states_release(op);
+  tn_table_release(op);
   tn_arena_t arena = op->arena;
   tn_arena_clear(&arena);
 }

@@ -108,7 +108,7 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   if (found[1]) return tn_mixed_ambiguous(call);
   const tn_slot_t *slot = tn_table_others(call->op, found[0]);
   if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
-  frame->slot = slot, call->context = slot->context;
+  frame->slot = slot, call->context = tn_slot_context(slot);
   return tn_trace_next(call);
 }
 
@@ -116,9 +116,10 @@ const tn_slot_t *tn_slot_again(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_backend_t *found[2];
   const tn_slot_t *slot = tn_table_slot(op, tn_frame_of(call)->keys & tn_op_mask(op));
-  if (slot->run != tn_layer_others && slot->run != tn_layer_autograd_others) return slot;
+  tenon_run_fn run = tn_slot_function(slot);
+  if (run != tn_layer_others && run != tn_layer_autograd_others) return slot;
   backends_of(call, found);
-  return slot->run == tn_layer_others ? tn_table_others(op, found[0]) : tn_table_autograd(op, found[0]);
+  return run == tn_layer_others ? tn_table_others(op, found[0]) : tn_table_autograd(op, found[0]);
 }
 
 tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
@@ -126,7 +127,7 @@ tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
   const tn_backend_t *found[2];
   count_lookup();
   backends_of(call, found);
-  frame->slot = tn_table_autograd(call->op, found[0]), call->context = frame->slot->context;
+  frame->slot = tn_table_autograd(call->op, found[0]), call->context = tn_slot_context(frame->slot);
   return tn_trace_next(call);
 }
 
@@ -259,7 +260,7 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
   frame->slot = tn_table_slot(call->op, frame->keys & tn_op_mask(call->op));
-  call->context = frame->slot->context;
+  call->context = tn_slot_context(frame->slot);
   return tn_trace_next(call);
 }
 
@@ -322,7 +323,7 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
     uint64_t last;
     do last = tn_table_last_change(), now = tn_slot_again(call), fallback = fallback_of_dtype(call, kernel);
     while (tn_table_has_changed(last));
-    if (now != frame->slot) return frame->slot = now, call->context = now->context, tn_slot_run(call);
+    if (now != frame->slot) return frame->slot = now, call->context = tn_slot_context(now), tn_slot_run(call);
   }
   if (fallback && frame->slot->denial) return tn_layer_denied(call);
   if (fallback) {

@@ -84,6 +84,7 @@ struct
   uint8_t rule;
   bool is_preferred;      /* a fallback: composites stand behind it */
   uint8_t gate;           /* of the unloadable library whose code it runs, GATE_SEVERAL of more than one; 0: none */
+  bool is_idle;           /* it is gone, and no call is behind its gate: another may be made of it */
   struct tn_slot_t *next; /* all that were made for the operator: one is used again when it is right again */
 };
 
@@ -115,6 +116,7 @@ struct tenon_op_t {
   bool is_view;     /* its results are views, which infer describes: no kernel is needed */
   bool is_anywhere; /* what the CPU has serves backends without kernels too */
   tn_slot_t *made;  /* all slots */
+  tn_slot_t *gone;  /* those of libraries that went */
   uint64_t mask;    /* of those that are made now; under the registry's mutex */
   tn_other_t *other_backends;
   tn_copy_counts_t fallbacks, moves;
@@ -145,6 +147,15 @@ struct tenon_op_t {
   struct tn_states_t *states; /* of calls without a binding, by attribute values: state.c */
   tn_arena_t arena;
 };
+
+/* Of a slot whose gate the call has not passed: it may just become another (table.c). */
+static inline void *tn_slot_context(const tn_slot_t *slot) { return __atomic_load_n(&slot->context, __ATOMIC_RELAXED); }
+static inline tenon_run_fn tn_slot_function(const tn_slot_t *slot) {
+  return __atomic_load_n(&slot->run, __ATOMIC_RELAXED);
+}
+static inline bool tn_slot_has_kernels(const tn_slot_t *slot) {
+  return __atomic_load_n(&slot->only, __ATOMIC_RELAXED) || __atomic_load_n(&slot->by_dtype, __ATOMIC_RELAXED);
+}
 
 static inline uint64_t tn_op_mask(const tenon_op_t *op) {
   return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask & ~TN_KEY(TN_BIT_CAREFUL);

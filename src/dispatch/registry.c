@@ -195,15 +195,17 @@ static void free_library(tn_library_t *library) {
   tn_arena_clear(&arena);
 }
 
+enum { FOR_NOW, FOR_GOOD, QUIETLY }; /* QUIETLY: for good, and no call is in the library */
+
 /* Kernels of a library that goes leave the list of an operator that stays; false: without memory the table stays as it is. */
-static bool withdraw(tn_extension_t *e, bool for_good) {
+static bool withdraw(tn_extension_t *e, int how) {
   if (!e->first || !e->op) return true;
   for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
     if (*at == e->first) {
       *at = e->last->next;
       break;
     }
-  if (for_good) tn_table_forget(e->op, e->first->library);
+  if (how != FOR_NOW) tn_table_forget(e->op, e->first->library, how == QUIETLY);
   return tn_table_build(e->op) == TENON_OK;
 }
 
@@ -214,7 +216,7 @@ static tenon_status_t link_kernels(tn_extension_t *e) {
   e->last->next = *at;
   *at = e->first;
   tenon_status_t status = tn_table_build(e->op);
-  if (status != TENON_OK) *at = e->last->next, tn_table_forget(e->op, e->first->library);
+  if (status != TENON_OK) *at = e->last->next, tn_table_forget(e->op, e->first->library, false);
   return status;
 }
 
@@ -224,7 +226,7 @@ static bool publish_extensions(tn_definition_t *b) {
     if (link_kernels(&b->extensions[i]) == TENON_OK) continue;
     tn_definition_offend(b, TENON_MEMORY, "%s: %s", b->extensions[i].op->name, tn_error());
     while (i--)
-      if (!withdraw(&b->extensions[i], true)) b->library->is_stuck = true;
+      if (!withdraw(&b->extensions[i], FOR_GOOD)) b->library->is_stuck = true;
     return false;
   }
   return true;
@@ -365,7 +367,7 @@ static void send_back(const tn_library_t *going, tn_library_t *other) {
   for (uint32_t i = 0; i < other->extension_count; i++) {
     tn_extension_t *e = &other->extensions[i];
     if (!e->op || e->op->library != going) continue;
-    if (other != going && !withdraw(e, true))
+    if (other != going && !withdraw(e, FOR_GOOD))
       other->is_stuck = true; /* calls may still be on their way through its table */
     if (other != going && tn_grow((void **)&dangling, &dangling_capacity, dangling_count, sizeof *dangling))
       dangling[dangling_count++] = (tn_dangling_t){other, e->items->text, e->items, e->override, NULL};
@@ -384,7 +386,7 @@ static bool make_room(const tn_library_t *going) {
   return true;
 }
 
-static bool take_out(size_t index) { /* false: some table could not be changed, for want of memory */
+static bool take_out(size_t index, int how) { /* false: some table could not be changed, for want of memory */
   tn_library_t *library = libraries[index];
   size_t kept = 0;
   for (size_t i = 0; i < dangling_count; i++)
@@ -396,7 +398,7 @@ static bool take_out(size_t index) { /* false: some table could not be changed, 
   for (size_t i = 0; i < dangling_count; i++) /* what did not fit its operators may fit those that come next */
     if (!find_published(dangling[i].op)) dangling[i].reason = NULL;
   for (uint32_t i = 0; i < library->extension_count; i++)
-    if (!withdraw(&library->extensions[i], true)) library->is_stuck = true;
+    if (!withdraw(&library->extensions[i], how)) library->is_stuck = true;
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
   return !library->is_stuck;
 }
@@ -446,7 +448,7 @@ static bool settle(tn_library_t *library) {
   if (index == library_count) return true; /* it was held at shutdown */
   if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
   if (!tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) return false;
-  if (take_out(index) && is_quiet(library)) return true;
+  if (take_out(index, FOR_GOOD) && is_quiet(library)) return true;
   undone[undone_count++] = library;
   return false;
 }
@@ -488,9 +490,9 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
                      library->name);
   if (status == TENON_OK) {
     bool is_out = true;
-    for (uint32_t i = 0; i < library->extension_count; i++) is_out &= withdraw(&library->extensions[i], false);
+    for (uint32_t i = 0; i < library->extension_count; i++) is_out &= withdraw(&library->extensions[i], FOR_NOW);
     if (!is_out) status = tn_no_memory("unloading a library", 0);
-    else if (is_quiet(library)) (void)take_out(index);
+    else if (is_quiet(library)) (void)take_out(index, QUIETLY);
     else
       status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: a call is in one of its kernels", library->name);
     for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
@@ -545,7 +547,7 @@ bool tn_registry_undo(tn_library_t *library) {
   while (index < library_count && libraries[index] != library) index++;
   bool is_undone = index < library_count && make_room(library) &&
                    tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
-  if (is_undone) (void)take_out(index), undone[undone_count++] = library; /* else it stays where it is */
+  if (is_undone) (void)take_out(index, FOR_GOOD), undone[undone_count++] = library; /* else it stays where it is */
   do {
     bool is_over = is_undone && let_go(library, &owner);
     tn_mutex_unlock(&lock);
@@ -579,7 +581,7 @@ void tn_registry_clear(void) {
   tn_mutex_lock(&lock);
   while (library_count) {
     tn_library_t *library = libraries[library_count - 1];
-    (void)take_out(library_count - 1);
+    (void)take_out(library_count - 1, FOR_GOOD);
     bool is_over = !is_held(library);
     tn_mutex_unlock(&lock);
     if (is_over) free_library(library); /* else with the last who holds it */

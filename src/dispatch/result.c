@@ -123,8 +123,9 @@ bool tn_view_has_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *con
   if (!op->is_view || !__atomic_load_n(&op->kernels, __ATOMIC_RELAXED)) return false;
   keys = (tn_key_below(keys, TN_BIT_META + 1) | TN_KEY_CPU) & tn_op_mask(op);
   const tn_slot_t *slot = tn_table_slot(op, keys);
-  if (slot->run == tn_layer_others) slot = tn_table_others(op, tn_backend_of(tn_device_of(op, op->defaults, inputs)));
-  return slot->only || slot->by_dtype;
+  if (tn_slot_function(slot) == tn_layer_others)
+    slot = tn_table_others(op, tn_backend_of(tn_device_of(op, op->defaults, inputs)));
+  return tn_slot_has_kernels(slot);
 }
 
 static void own_memory(tenon_meta_t *meta) {

@@ -166,22 +166,34 @@ static bool same_slot(const tn_slot_t *a, const tn_slot_t *b) {
   return true;
 }
 
-/* The lists of a slot, moved to the operator's own memory. */
-static tenon_status_t keep_lists(tenon_op_t *op, tn_slot_t *slot) {
+static size_t length(const tn_kernel_t *const *list) { /* its end too; 0: there is none */
+  size_t count = 0;
+  while (list && list[count++]) continue;
+  return count;
+}
+
+/* The lists of a slot, moved to a block of their own. */
+static tenon_status_t keep_lists(const tenon_op_t *op, tn_slot_t *slot) {
+  size_t room = TN_DTYPE_COUNT;
   if (!slot->by_dtype) return TENON_OK;
-  const tn_kernel_t *const **kept = tn_arena_array(&op->arena, TN_DTYPE_COUNT, sizeof *kept);
-  if (!kept) return tn_no_memory(op->name, 0);
+  for (int d = 0; d < TN_DTYPE_COUNT; d++) room += length(slot->by_dtype[d]);
+  void **block = tn_allocate_zero(room, sizeof *block), **at = block + TN_DTYPE_COUNT;
+  if (!block) return tn_no_memory(op->name, room * sizeof *block);
   for (int d = 0; d < TN_DTYPE_COUNT; d++) {
-    size_t count = 0;
-    if (!slot->by_dtype[d]) continue;
-    while (slot->by_dtype[d][count]) count++;
-    const tn_kernel_t **list = tn_arena_array(&op->arena, count + 1, sizeof *list);
-    if (!list) return tn_no_memory(op->name, count);
-    memcpy(list, slot->by_dtype[d], count * sizeof *list);
-    kept[d] = list;
+    size_t count = length(slot->by_dtype[d]);
+    if (!count) continue;
+    memcpy(at, slot->by_dtype[d], count * sizeof *at);
+    block[d] = at, at += count;
   }
-  slot->by_dtype = (const tn_kernel_t *const *const *)kept;
+  slot->by_dtype = (const tn_kernel_t *const *const *)(void *)block;
   return TENON_OK;
+}
+
+static void drop_lists(const tn_slot_t *slot) { tn_release_memory((void *)(uintptr_t)slot->by_dtype); }
+
+void tn_table_release(tenon_op_t *op) {
+  for (const tn_slot_t *s = op->made; s; s = s->next) drop_lists(s);
+  for (const tn_slot_t *s = op->gone; s; s = s->next) drop_lists(s);
 }
 
 static void add_gate(tn_slot_t *slot, const tn_library_t *library) {
@@ -196,17 +208,37 @@ static void set_gate(const tenon_op_t *op, tn_slot_t *slot) {
     for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++) add_gate(slot, (*list)->library);
 }
 
+/* One that is gone becomes another with the same gate.  A call that is still on its way to it reads what is the same, counts
+ * itself at the gate, and reads the table again (tn_slot_enter) before it uses what is not. */
+static tn_slot_t *use_again(tenon_op_t *op, const tn_slot_t *wanted) {
+  tn_slot_t **at = &op->gone, *s;
+  while ((s = *at) && !(s->is_idle && s->gate == wanted->gate && s->mask == wanted->mask && s->rule == wanted->rule))
+    at = &s->next;
+  if (!s) return NULL;
+  *at = s->next;
+  drop_lists(s);
+  s->is_idle = false, s->denial = wanted->denial;
+  __atomic_store_n(&s->run, wanted->run, __ATOMIC_RELAXED);
+  __atomic_store_n(&s->context, wanted->context, __ATOMIC_RELAXED);
+  __atomic_store_n(&s->only, wanted->only, __ATOMIC_RELAXED);
+  __atomic_store_n(&s->by_dtype, wanted->by_dtype, __ATOMIC_RELAXED);
+  return s;
+}
+
 /* One with these contents: an earlier one if there is one, so that what comes and goes again takes no more memory. */
 static tenon_status_t make(tenon_op_t *op, const tn_slot_t *contents, const tn_slot_t **out_slot) {
   tn_slot_t wanted = *contents;
   wanted.mask = op->mask;
   for (tn_slot_t *s = op->made; s; s = s->next)
     if (same_slot(s, &wanted)) return *out_slot = s, TENON_OK;
-  tn_slot_t *slot = tn_arena_allocate(&op->arena, sizeof *slot);
-  if (!slot) return tn_no_memory(op->name, sizeof *slot);
-  *slot = wanted;
-  TN_TRY(keep_lists(op, slot));
-  set_gate(op, slot);
+  set_gate(op, &wanted);
+  TN_TRY(keep_lists(op, &wanted));
+  tn_slot_t *slot = wanted.gate ? use_again(op, &wanted) : NULL;
+  if (!slot) {
+    if (!(slot = tn_arena_allocate(&op->arena, sizeof *slot)))
+      return drop_lists(&wanted), tn_no_memory(op->name, sizeof *slot);
+    *slot = wanted;
+  }
   slot->next = op->made, op->made = slot;
   *out_slot = slot;
   return TENON_OK;
@@ -316,10 +348,16 @@ static bool mentions(const tn_slot_t *slot, const tn_library_t *library) {
   return false;
 }
 
-void tn_table_forget(tenon_op_t *op, const tn_library_t *library) {
-  for (tn_slot_t **at = &op->made; *at;)
-    if (mentions(*at, library)) *at = (*at)->next;
-    else at = &(*at)->next;
+void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet) {
+  for (tn_slot_t **at = &op->made, *s; (s = *at);) {
+    if (!mentions(s, library)) {
+      at = &s->next;
+      continue;
+    }
+    *at = s->next;
+    s->is_idle = is_quiet && s->gate;
+    s->next = op->gone, op->gone = s;
+  }
 }
 
 /* ---- building --------------------------------------------------------------------------------------------------- */

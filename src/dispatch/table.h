@@ -9,8 +9,10 @@
 /* Recomputes the slots after kernels came or went; running threads see each slot as it was or as it is.  Without
  * memory nothing changes.  Under the registry's mutex. */
 tenon_status_t tn_table_build(tenon_op_t *op);
-/* No slot with kernels of this library, which goes, is used again. */
-void tn_table_forget(tenon_op_t *op, const tn_library_t *library);
+/* No slot with kernels of this library, which goes, is used as it is.  is_quiet: no call is in its kernels, or can get there. */
+void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet);
+/* Before its arena goes. */
+void tn_table_release(tenon_op_t *op);
 /* The slot of the highest key of a set that is masked already; never NULL. */
 const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
 
