@@ -570,8 +570,8 @@ static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *lef
 
 static void leave_out(tn_needs_t *needs, size_t i) { needs->at[i] = needs->at[--needs->count]; }
 
-/* Waits that can be enqueued; the others are left, for the host. */
-static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs) {
+/* Waits that can be enqueued; the others are left, for the host.  After a failure out_refused is the stream whose call failed. */
+static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_stream_t **out_refused) {
   tn_needs_t host = {0};
   for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
     const tenon_stream_t *of = needs->at[i].stream;
@@ -594,7 +594,10 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs) {
   if (tn_stream_is_recording(s) && needs->count + host.count) return cannot_record("work waits for another stream");
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
-    if ((status = record(of, needs->at[i].ticket)) != TENON_OK || (status = wait_for(s, of)) != TENON_OK) break;
+    *out_refused = of;
+    if ((status = record(of, needs->at[i].ticket)) != TENON_OK) break;
+    *out_refused = s;
+    if ((status = wait_for(s, of)) != TENON_OK) break;
     learn_all(&s->known, &of->at_event, s);
     count(&tn_waits.enqueued);
   }
@@ -608,9 +611,11 @@ tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
     const struct tn_known_t *of = &needs->at[i]; /* one that was given back is done before it says so */
     if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket)) return tn_stream_failure(of->stream);
   }
+  tenon_stream_t *refused = NULL;
   tn_mutex_lock(&order);
-  tenon_status_t status = enqueue_waits(s, needs);
+  tenon_status_t status = enqueue_waits(s, needs, &refused);
   tn_mutex_unlock(&order);
+  if (status != TENON_OK) return refused ? tn_stream_refused(refused, status, NULL) : status;
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     count(&tn_waits.host);
     status = tn_stream_finish((tenon_stream_t *)(uintptr_t)needs->at[i].stream);

@@ -29,7 +29,7 @@ static tenon_status_t use_all(const tenon_call_t *call, tenon_stream_t *stream, 
 
 static bool is_quick(const tn_kernel_t *kernel) {
   return kernel && (kernel->kind == TN_KERNEL_DEVICE || kernel->kind == TN_KERNEL_SOURCE) &&
-         !(kernel->words.flags & (TN_KERNEL_SERIAL | TN_KERNEL_FALLBACK));
+         !(kernel->words.flags & (TN_KERNEL_SERIAL | TN_KERNEL_FALLBACK | TN_KERNEL_NEEDS));
 }
 
 bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
