@@ -41,6 +41,9 @@ stress: build ## kernels and libraries come and go while others call: 10 s, and 
 sim-seeds: build ## streams of the simulated device with 1,000 seeds of random delays
 	@cmake --build $(BUILD) --target test_device_order test_device_placement --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order && SIM_SEEDS=1000 $(BUILD)/tests/test_device_placement && SIM_SEEDS=1000 TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/device_models_test.py sim-spread
 
+device-failures: zoo ## each allocation, copy, launch and piece of work of MiniLM on a device fails in turn (FAILURES_MODEL=... of another model)
+	@cmake --build $(BUILD) --target test_device_model_failures --parallel $$(nproc) >$(BUILD)/failures.log && TENON_SHOW=1 FAILURES_MODEL=$(or $(FAILURES_MODEL),$(BUILD)/zoo/minilm_16.onnx) $(BUILD)/tests/test_device_model_failures
+
 device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
 
@@ -62,4 +65,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test sanitize stress sim-seeds device-faults fuzz bench zoo install format clean
+.PHONY: help packages build run test sanitize stress sim-seeds device-failures device-faults fuzz bench zoo install format clean

@@ -122,10 +122,20 @@ tenon_status_t sim_forked(tenon_on_t on) {
 
 /* ---- what it is ----------------------------------------------------------------------------------------------------------- */
 
+/* Lists of dtypes, for each set of SIM_WITHOUT_F64 and F16; NULL: of every one. */
+#define OTHERS                                                                                                         \
+  TENON_BOOL, TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32
+static const uint32_t no_f64[] = {OTHERS, TENON_F16, 0}, no_f16[] = {OTHERS, TENON_F64, 0}, neither[] = {OTHERS, 0};
+static const uint32_t *const computes[] = {NULL, no_f64, no_f16, neither};
+static const uint32_t narrow[] = {TENON_I32, TENON_U32, TENON_F32, 0},
+                      no_doubles[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32, 0};
+
 static tenon_status_t sim_properties(tenon_on_t on, tenon_device_properties_t *out) {
   TENON_TRY(sim_enter(on));
+  uint64_t without = sim.settings.without;
   tenon_device_properties_t found = {.size = out->size,
-                                     .features = TENON_DEVICE_TIMES | TENON_DEVICE_WIDE_ATOMICS |
+                                     .features = TENON_DEVICE_TIMES |
+                                                 (without & SIM_WITHOUT_ATOMICS64 ? 0u : TENON_DEVICE_WIDE_ATOMICS) |
                                                  (sim.settings.handles ? 0u : TENON_DEVICE_ADDRESSES) |
                                                  (sim.settings.blame ? TENON_DEVICE_BLAMES : 0u),
                                      .name = "simulated accelerator",
@@ -136,7 +146,11 @@ static tenon_status_t sim_properties(tenon_on_t on, tenon_device_properties_t *o
                                      .units = 1,
                                      .group_most = SIM_GROUP_MOST,
                                      .languages = 1u << TENON_SOURCE_C,
-                                     .local_most = SIM_LOCAL_MOST};
+                                     .local_most = SIM_LOCAL_MOST,
+                                     .computes = computes[without & 3],
+                                     .atomics = without & SIM_WITHOUT_ATOMICS64 ? narrow
+                                                : without & SIM_WITHOUT_F64     ? no_doubles
+                                                                                : NULL};
   memcpy(out, &found, out->size < sizeof found ? out->size : sizeof found);
   return sim_leave(TENON_OK);
 }

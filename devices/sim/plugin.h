@@ -43,6 +43,8 @@ enum {
 };
 enum { SIM_CHECK_FAIL, SIM_CHECK_COUNT, SIM_CHECK_ABORT };
 
+enum { SIM_WITHOUT_F64 = 1, SIM_WITHOUT_F16 = 2, SIM_WITHOUT_ATOMICS64 = 4 };
+
 typedef struct sim_settings_t {
   uint64_t handles, peers, blame, reuse, claim; /* 0 or 1 */
   uint64_t delay, seed;                         /* microseconds at most before each piece of work */
@@ -51,6 +53,7 @@ typedef struct sim_settings_t {
   uint64_t fail[SIM_CALL_COUNT];                /* calls until one fails; 0: none does */
   uint64_t fault;                               /* pieces of work until one fails */
   uint64_t lose[SIM_ORDINALS];                  /* pieces of work of that ordinal until it is lost */
+  uint64_t without;                             /* SIM_WITHOUT_..., which it says that it has not */
 } sim_settings_t;
 
 extern const sim_settings_t sim_settings_usual;

@@ -10,6 +10,7 @@
  *   check=fail|count|abort   what a race does: its second piece of work fails; it is only counted; it ends the process (fail)
  *   fail=CALL:N          the N-th call of that function from here on fails, once; see SIM_CALLS
  *   fault=N              the N-th piece of work from here on fails when it is done
+ *   without=f64+f16+atomics64   what kernels of sources cannot have: properties say so (none)
  *   lose=ORDINAL:N       the ordinal is lost at its N-th piece of work from here on */
 #include "plugin.h"
 
@@ -26,8 +27,11 @@ static const char *const calls[] = {
 };
 static const char *const checks[] = {"fail", "count", "abort"};
 static const char *const places[] = {"0", "1"};
+static const char *const features[] = {"f64", "f16", "atomics64"}; /* SIM_WITHOUT_... */
 
-/* words NULL: a number up to most.  after: then ':' and a number up to most follow, which belongs to the word. */
+/* words NULL: a number up to most.  after COLON: then ':' and a number up to most follow, which belongs to the word; PLUS:
+ * several, joined by '+', as bits. */
+enum { COLON = 1, PLUS = 2 };
 static const struct {
   const char *key;
   uint64_t most;
@@ -44,9 +48,10 @@ static const struct {
     {"seed", UINT64_MAX, offsetof(sim_settings_t, seed), NULL, 0, 0},
     {"memory", (uint64_t)1 << 40, offsetof(sim_settings_t, memory), NULL, 0, 0},
     {"check", 0, offsetof(sim_settings_t, check), checks, 3, 0},
-    {"fail", UINT64_MAX, offsetof(sim_settings_t, fail), calls, SIM_CALL_COUNT, 1},
+    {"fail", UINT64_MAX, offsetof(sim_settings_t, fail), calls, SIM_CALL_COUNT, COLON},
     {"fault", UINT64_MAX, offsetof(sim_settings_t, fault), NULL, 0, 0},
-    {"lose", UINT64_MAX, offsetof(sim_settings_t, lose), places, SIM_ORDINALS, 1},
+    {"lose", UINT64_MAX, offsetof(sim_settings_t, lose), places, SIM_ORDINALS, COLON},
+    {"without", 0, offsetof(sim_settings_t, without), features, 3, PLUS},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -63,9 +68,22 @@ static bool number(const char **text, uint64_t most, uint64_t *out) {
   return n <= most;
 }
 
+static bool bits(uint32_t k, const char **text, uint64_t *out) {
+  uint64_t all = 0;
+  for (const char *s = *text;; s++) {
+    size_t n = strcspn(s, "+,");
+    uint32_t i = 0;
+    while (i < keys[k].word_count && (strlen(keys[k].words[i]) != n || strncmp(s, keys[k].words[i], n) != 0)) i++;
+    if (i == keys[k].word_count) return false;
+    all |= (uint64_t)1 << i, s += n;
+    if (*s != '+') return *text = s, *out = all, true;
+  }
+}
+
 static bool value(uint32_t k, const char **text, sim_settings_t *settings) {
   uint64_t *to = (uint64_t *)(void *)((char *)settings + keys[k].at);
   if (!keys[k].words) return number(text, keys[k].most, to);
+  if (keys[k].after == PLUS) return bits(k, text, to);
   for (uint32_t i = 0; i < keys[k].word_count; i++) {
     size_t n = strlen(keys[k].words[i]);
     if (strncmp(*text, keys[k].words[i], n)) continue;
@@ -97,7 +115,8 @@ tenon_status_t sim_settings_read(const void *context, const char *text, sim_sett
           on, TENON_INVALID,
           "sim: the setting '%.*s' is not understood; there are handles=0|1, peers=0|1, blame=0|1, reuse=0|1, "
           "claim=0|1, delay=MICROSECONDS (at most 1000000), seed=N, memory=BYTES, check=fail|count|abort, fail=CALL:N, "
-          "fault=N, lose=ORDINAL:N, where CALL is allocate, host_allocate, copy, fill, launch, stream_create, "
+          "fault=N, lose=ORDINAL:N, without=f64+f16+atomics64, where CALL is allocate, host_allocate, copy, fill, "
+          "launch, stream_create, "
           "event_create, compile or group_compile",
           (int)(part < 200 ? part : 200), s);
     s = *rest ? rest + 1 : rest;

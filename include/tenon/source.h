@@ -78,6 +78,25 @@ static inline void atomic_add_f32(GLOBAL float *p, float v) {
     __builtin_memcpy(&now, &sum, 4);
   } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
+/* What there is besides; a file's kernels are compiled together, so those that need one of them stand under its #ifdef. */
+#define TENON_HAS_DOUBLES 1
+#define TENON_HAS_WIDE_ATOMICS 1
+static inline int64_t atomic_add_i64(GLOBAL int64_t *p, int64_t v) { /* of kernels that say "wide_atomics" */
+  return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+static inline void atomic_add_f64(GLOBAL double *p, double v) { /* "doubles wide_atomics" */
+  uint64_t *bits = (uint64_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), now;
+  double sum;
+  do {
+    __builtin_memcpy(&sum, &old, 8);
+    sum += v;
+    __builtin_memcpy(&now, &sum, 8);
+  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+#ifdef __FLT16_MAX__
+#define TENON_HAS_HALVES 1
+__extension__ typedef _Float16 half; /* "halves": numbers that are computed with, not only stored */
+#endif
 #define FUNCTION static inline /* before a function that kernels call */
 FUNCTION float float_of_bits(uint32_t bits) {
   float x;
@@ -283,7 +302,9 @@ struct tenon_grid_t {    /* one launch, of a kernel of a TENON_SOURCE function *
   const tenon_kernel_argument_t *arguments;
 };
 
-/* A kernel for the CPU and for every device that compiles.  `words` are as in TENON_KERNEL, without a device. */
+/* A kernel for the CPU and for every device that compiles.  `words` are as in TENON_KERNEL, without a device; besides, what a
+ * device must have for it: "doubles", "halves", "wide_atomics" (on 64 bits).  One that has not declines: the call goes to the
+ * backend's fallback. */
 #define TENON_SOURCE(words, f) TENON_FN_(SOURCE, words, tenon_call_t, f)
 
 /* The memory of a tensor, from its lowest element on: that is its first unless strides are negative. */

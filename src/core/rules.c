@@ -226,11 +226,21 @@ tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena
 
 /* ---- kernels and loops ------------------------------------------------------------------------------------------- */
 
-static const word_t capabilities[] = {
-    {"strided", TN_KERNEL_STRIDED},     {"serial", TN_KERNEL_SERIAL},         {"accumulates", TN_KERNEL_ACCUMULATES},
-    {"quantised", TN_KERNEL_QUANTISED}, {"capturable", TN_KERNEL_CAPTURABLE}, {"fallthrough", TN_KERNEL_FALLTHROUGH},
-    {"lower", TN_KERNEL_LOWER},         {"fallback", TN_KERNEL_FALLBACK},     {"no_fallback", TN_KERNEL_NO_FALLBACK},
-    {"scalars", TN_KERNEL_SCALARS},     {"anywhere", TN_KERNEL_ANYWHERE},     {NULL, 0}};
+static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},
+                                      {"serial", TN_KERNEL_SERIAL},
+                                      {"accumulates", TN_KERNEL_ACCUMULATES},
+                                      {"quantised", TN_KERNEL_QUANTISED},
+                                      {"capturable", TN_KERNEL_CAPTURABLE},
+                                      {"fallthrough", TN_KERNEL_FALLTHROUGH},
+                                      {"lower", TN_KERNEL_LOWER},
+                                      {"fallback", TN_KERNEL_FALLBACK},
+                                      {"no_fallback", TN_KERNEL_NO_FALLBACK},
+                                      {"scalars", TN_KERNEL_SCALARS},
+                                      {"anywhere", TN_KERNEL_ANYWHERE},
+                                      {"doubles", TN_KERNEL_DOUBLES},
+                                      {"halves", TN_KERNEL_HALVES},
+                                      {"wide_atomics", TN_KERNEL_WIDE_ATOMICS},
+                                      {NULL, 0}};
 static const word_t places[] = {{"composite", TN_AT_COMPOSITE},
                                 {"composite_explicit", TN_AT_EXPLICIT},
                                 {"autograd", TN_AT_AUTOGRAD},

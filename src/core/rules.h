@@ -43,7 +43,11 @@ enum {
   TN_KERNEL_FALLBACK = 128,    /* no function: this operator falls back to the CPU */
   TN_KERNEL_NO_FALLBACK = 256, /* no kernel at all: the backend's fallback must not serve this operator */
   TN_KERNEL_SCALARS = 512,     /* takes host tensors without axes beside those of its device */
-  TN_KERNEL_ANYWHERE = 1024    /* of the CPU: serves tensors of every device */
+  TN_KERNEL_ANYWHERE = 1024,   /* of the CPU: serves tensors of every device */
+  TN_KERNEL_DOUBLES = 2048,    /* of SOURCE: what a device must have for it */
+  TN_KERNEL_HALVES = 4096,
+  TN_KERNEL_WIDE_ATOMICS = 8192,
+  TN_KERNEL_NEEDS = TN_KERNEL_DOUBLES | TN_KERNEL_HALVES | TN_KERNEL_WIDE_ATOMICS
 };
 /* What a kernel is for: a backend, or a layer's place. */
 enum { TN_AT_BACKEND, TN_AT_EXPLICIT, TN_AT_COMPOSITE, TN_AT_AUTOGRAD, TN_AT_AUTOCAST, TN_AT_VIEW, TN_AT_FUNCTIONAL };

@@ -104,6 +104,9 @@ tenon_status_t tn_launch_directly(tenon_call_t *call);
 bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot);
 /* What became of a launch: a SOURCE function that gave UNIMPLEMENTED leaves the call to the backend's fallback. */
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status);
+/* A word of the kernel for what the device has not of its needs; NULL: it has all. */
+struct tn_ordinal_t;
+const char *tn_kernel_lacks(const tn_kernel_t *kernel, const struct tn_ordinal_t *ordinal);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */
 tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame);
 

@@ -168,6 +168,9 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
                          text);
   } else if (w->flags & TN_KERNEL_LOWER)
     tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': lower is a word of 'autocast'", op->name, text);
+  else if (w->flags & TN_KERNEL_NEEDS)
+    tn_definition_offend(b, TENON_INVALID, "%s: '%s': doubles, halves and wide_atomics are words of SOURCE", op->name,
+                         text);
   else if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
     tn_definition_offend(b, TENON_INVALID,
                          "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
@@ -270,12 +273,15 @@ static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
     snprintf(text, sizeof text, "source %s", item->text ? (const char *)item->text : "");
     good = check(b, tn_kernel_parse(text, arena, &kernel->words));
     if (good && kernel->words.at == TN_AT_BACKEND &&
-        !(kernel->words.flags & ~(uint32_t)(TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS)))
+        !(kernel->words.flags &
+          ~(uint32_t)(TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS | TN_KERNEL_NEEDS)))
       kernel->words.device = NULL;
     else if (good)
-      tn_definition_offend(b, TENON_INVALID,
-                           "%s: SOURCE '%s': expected dtypes, an instruction set, strided, serial, scalars", op->name,
-                           item->text ? (const char *)item->text : ""),
+      tn_definition_offend(
+          b, TENON_INVALID,
+          "%s: SOURCE '%s': expected dtypes, an instruction set, strided, serial, scalars, doubles, halves, "
+          "wide_atomics",
+          op->name, item->text ? (const char *)item->text : ""),
           good = false;
     break;
   case TENON_TAG_COMPOSITE:

@@ -28,6 +28,7 @@ typedef struct explanation_t {
   const tn_slot_t *slot;
   int dtype;                                      /* index of the one that decides, -1: any */
   tenon_tensor_t *const *inputs, *const *outputs; /* NULL: not of a call */
+  const tn_ordinal_t *ordinal;                    /* of the backend's plug-in; NULL: none, or it was not started */
   const tn_kernel_t *taken;
   const char *taken_why;
   group_t groups[GROUPS_MOST];
@@ -45,6 +46,11 @@ static void decline(explanation_t *e, const char *reason, const char *what, cons
 }
 
 /* ---- backends --------------------------------------------------------------------------------------------------- */
+
+/* What the device has not of what a source kernel needs; NULL: nothing, as far as is known. */
+static const char *lacks(const explanation_t *e, const tn_kernel_t *k) {
+  return k->kind == TN_KERNEL_SOURCE && e->ordinal ? tn_kernel_lacks(k, e->ordinal) : NULL;
+}
 
 static bool is_composite(const tn_kernel_t *k) { return k->kind == TN_KERNEL_COMPOSITE; }
 
@@ -88,7 +94,13 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
   int32_t refused = e->inputs ? tn_kernel_refuses(e->op, k, e->inputs, e->outputs) : -1;
   const tn_kernel_t *taken = e->taken;
   if (!taken && dtype >= 0 && e->dtype < 0 && e->slot->by_dtype) taken = e->slot->by_dtype[dtype][0];
-  if (k->words.at == TN_AT_BACKEND && !is_own) snprintf(why, sizeof why, "for another backend");
+  if (k->kind == TN_KERNEL_SOURCE && !tn_kernel_is_of(k, e->backend))
+    snprintf(why, sizeof why, "for backends that compile sources");
+  else if (lacks(e, k))
+    snprintf(why, sizeof why, "it needs %s, which %.80s:%d has not", lacks(e, k), e->ordinal->plugin->name,
+             (int)e->ordinal->context.ordinal);
+  else if (k->words.at == TN_AT_BACKEND && !is_own && k->kind != TN_KERNEL_SOURCE)
+    snprintf(why, sizeof why, "for another backend");
   else if (k->words.flags & TN_KERNEL_NO_FALLBACK)
     snprintf(why, sizeof why, "no kernel, but words that deny the fallback");
   else if (!tn_cpu_has(k->words.isa))
@@ -119,6 +131,9 @@ static void find_taken(explanation_t *e, const tn_slot_t *row) {
   bool prefers = row->is_preferred;
   if (may_fall && !slot->denial && (!e->taken || (is_composite(e->taken) && prefers)))
     e->taken = NULL, e->taken_why = "fallback: its own kernels are not for this dtype";
+  if (!e->taken || !lacks(e, e->taken)) return;
+  bool falls = row->rule == TN_RULE_FALLBACK && !slot->denial;
+  e->taken = NULL, e->taken_why = falls ? "fallback: the device has not what its source kernel needs" : NULL;
 }
 
 static void explain_backend(explanation_t *e) {
@@ -134,7 +149,7 @@ static void explain_backend(explanation_t *e) {
                     (slot->rule == TN_RULE_FALLTHROUGH && is_own && !has_own && k->words.flags & TN_KERNEL_FALLTHROUGH);
     has_own |= is_own;
     if (is_taken) continue;
-    if (e->dtype < 0 && is_first_for(e, k, &firsts)) {
+    if (e->dtype < 0 && !lacks(e, k) && is_first_for(e, k, &firsts)) {
       char why[160];
       snprintf(why, sizeof why, "+by the rule '%s', for %s", tn_rule_name(slot->rule), tn_text_get(&firsts));
       tn_text_clear(&firsts);
@@ -241,7 +256,8 @@ void tn_explain_call(const tenon_call_t *call, tn_text_t *text) {
                      .slot = frame->slot,
                      .dtype = tn_deciding_dtype(op, call->inputs),
                      .inputs = call->inputs,
-                     .outputs = call->outputs};
+                     .outputs = call->outputs,
+                     .ordinal = tn_ordinal_of(tn_call_device(call))};
   explain(&e, text);
 }
 
@@ -257,7 +273,8 @@ static tenon_status_t explain_key(const tenon_op_t *op, const char *name, tenon_
                      .backend = key.backend,
                      .at = key.at,
                      .slot = slot,
-                     .dtype = dtype.bits ? tn_dtype_index(dtype) : -1};
+                     .dtype = dtype.bits ? tn_dtype_index(dtype) : -1,
+                     .ordinal = key.backend ? tn_ordinal_of(key.backend->device) : NULL};
   if (dtype.bits && e.dtype < 0) return tn_fail(TENON_INVALID, "dtype %s decides nothing", tn_dtype_name(dtype));
   explain(&e, text);
   return TENON_OK;

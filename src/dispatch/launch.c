@@ -95,9 +95,27 @@ tenon_status_t tn_launch_directly(tenon_call_t *call) {
   return tn_launch_declined(kernel, call, tn_stream_refused(stream, status, NULL));
 }
 
+static bool has_dtype(const uint32_t *list, uint32_t id) {
+  while (list && *list && *list != id) list++;
+  return !list || *list;
+}
+
+const char *tn_kernel_lacks(const tn_kernel_t *kernel, const tn_ordinal_t *ordinal) {
+  const tenon_device_properties_t *has = &ordinal->properties;
+  uint32_t needs = kernel->words.flags & TN_KERNEL_NEEDS;
+  if (needs & TN_KERNEL_DOUBLES && !has_dtype(has->computes, TENON_F64)) return "doubles";
+  if (needs & TN_KERNEL_HALVES && !has_dtype(has->computes, TENON_F16)) return "halves";
+  if (needs & TN_KERNEL_WIDE_ATOMICS && !(has->features & TENON_DEVICE_WIDE_ATOMICS)) return "wide_atomics";
+  return NULL;
+}
+
 tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call) {
   tn_ordinal_t *ordinal;
   TN_TRY(tn_ordinal_get(tn_call_device(call), &ordinal));
+  const char *lack = kernel->words.flags & TN_KERNEL_NEEDS ? tn_kernel_lacks(kernel, ordinal) : NULL;
+  if (lack)
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: its source kernel needs %s, which %s:%d has not", call->op->name, lack,
+                   ordinal->plugin->name, (int)ordinal->context.ordinal);
   tenon_stream_t *stream = tn_stream_current(ordinal);
   TN_TRY(tn_stream_check(stream));
   uint64_t ticket = tn_stream_ticket(stream, call->op->name);

@@ -86,7 +86,7 @@ static tenon_status_t declining_run(tenon_call_t *call) {
   return tenon_fail(call, TENON_UNIMPLEMENTED, "this kernel takes nothing");
 }
 
-extern const tenon_item_t broken[];
+extern const tenon_item_t broken[], needing[];
 /* clang-format off */
 TENON_LIBRARY(source, "1.0.0",
   TENON_OP("blend(Tensor x, *, float scale, int shift) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
@@ -103,6 +103,6 @@ TENON_LIBRARY(source, "1.0.0",
   TENON_OP("chosen(Tensor which, Tensor a, Tensor b) -> Tensor", TENON_TYPES("which: i32; a = which; b = which; out = which"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("i32, i32, i32 -> i32", chosen_loop),
     TENON_SOURCE("i32 strided", chosen_run)),
-  TENON_GROUP(broken))
+  TENON_GROUP(broken), TENON_GROUP(needing))
 /* clang-format on */
 #endif
