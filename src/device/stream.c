@@ -462,7 +462,7 @@ tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
     bool is_held = (s->native || s == o->first) && hold(s);
     if (is_held && may_ask(s)) { /* while it is recorded nothing is on the device */
       if (first == TENON_OK) first = tn_stream_finish(s);
-      else if (!s->failed) tn_stream_drain(s);
+      if (first != TENON_OK) tn_stream_drain(s); /* also one that failed long ago: memory waits for its end */
       has_asked(s);
     }
     if (is_held) let_go(s);
