@@ -273,7 +273,7 @@ TENON_ITEMS(core_control,
   TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS ") -> Tensor[count]",
     TENON_DOC("The results of one of two graphs, both of which take `captured`."),
     TENON_TYPES("condition: bool; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
-    TENON_COMPOSITE(if_run)),
+    TENON_KERNEL("cpu strided quantised", if_run)),
   TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, "
            "graph body, " RESULTS ") -> Tensor[count]",
     TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is\n"
@@ -281,7 +281,7 @@ TENON_ITEMS(core_control,
               "a new first axis."),
     TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(loop_infer), TENON_USES("core::contiguous"),
-    TENON_COMPOSITE(loop_run)),
+    TENON_KERNEL("cpu strided quantised", loop_run)),
   TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS ", int[] input_axes=[], "
            "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[]) -> Tensor[count]",
     TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes,\n"
@@ -289,5 +289,5 @@ TENON_ITEMS(core_control,
               "output_axes."),
     TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(scan_infer),
     TENON_USES("core::contiguous"),
-    TENON_COMPOSITE(scan_run)))
+    TENON_KERNEL("cpu strided quantised", scan_run)))
 /* clang-format on */

@@ -268,6 +268,9 @@ static bool is_output(const planner_t *p, int32_t edge) {
   return edge < p->edge_count && p->run->executable->last_use[edge] == INT32_MAX;
 }
 
+/* Is an input of a view seen row-major, as a copy of it if it is not? */
+static bool sees_dense(const tenon_op_t *op, uint32_t i) { return !(op->where && op->where[i] & TN_INPUT_STRIDED); }
+
 static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn_inference_t *inference,
                                    const tenon_meta_t *meta, bool may_stride, int32_t edge) {
   int64_t shape[TENON_RANK_MAX];
@@ -297,7 +300,8 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
     const tenon_operand_t *operand = &node->operands[meta->alias - 1];
     TN_TRY(begin_place(p, edge, TN_PLACE_VIEW));
     tn_place_t *place = place_of(p, edge);
-    place->root = operand->edges[0];
+    int32_t copy = p->dense[operand->edges[0]];
+    place->root = sees_dense(node->op, meta->alias - 1) && copy ? copy : operand->edges[0];
     int64_t bits = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
     if (bits % 8)
       return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
@@ -359,11 +363,11 @@ static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge, int32
   return TENON_OK;
 }
 
-/* Inputs of a kernel that wants dense ones are replaced by dense copies. */
-static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, tenon_tensor_t **inputs) {
+/* Inputs of a kernel that wants dense ones, or of a view that sees them so, are replaced by dense copies. */
+static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, bool is_view, tenon_tensor_t **inputs) {
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
-    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED)) continue;
+    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED) || (is_view && !sees_dense(node->op, i))) continue;
     bool list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     for (int32_t k = 0; k < operand->count; k++) {
       int32_t copy = 0;
@@ -480,7 +484,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
     }
   for (uint32_t i = 0; i < op->input_count && op->is_view;
        i++) /* views of row-major inputs see them so: they get copies */
-    if (in[i] && !(op->where && op->where[i] & TN_INPUT_STRIDED)) in[i]->strides = NULL;
+    if (in[i] && sees_dense(op, i)) in[i]->strides = NULL;
   TN_TRY(tn_metas_of_results(op, node->attrs, step->wanted, &out));
   TN_TRY(tn_infer(&inference, op, node->attrs, step->state, in, out));
   bool all_known;
@@ -491,22 +495,11 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   if (!op->is_view) TN_TRY(choose_kernel(op, inputs, out, &kernel));
   if (kernel) TN_TRY(tn_executable_use(p->run->executable, kernel, op));
   bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
-  if (!kernel) { /* a view; an input that must be row-major and is not gets a copy first */
-    for (uint32_t i = 0; i < op->input_count; i++)
-      if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED))
-        wants_dense = true;
-  }
-  if (wants_dense) TN_TRY(densify(p, s, node, inputs));
+  if (wants_dense || !kernel) TN_TRY(densify(p, s, node, !kernel, inputs));
   tenon_tensor_t **outputs = tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);
   if (!outputs) return tn_no_memory("a plan", 0);
   TN_TRY(plan_outputs(p, s, step, &inference, out, kernel, inputs, outputs));
-  if (!kernel) {
-    for (int32_t o = 0; o < node->output_count; o++) { /* of the copy, where one was made */
-      tn_place_t *place = place_of(p, node->outputs[o]);
-      if (place->where == TN_PLACE_VIEW && wants_dense && p->dense[place->root]) place->root = p->dense[place->root];
-    }
-    return TENON_OK;
-  }
+  if (!kernel) return TENON_OK;
   for (uint32_t i = 0; i < op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++) use(p, node->operands[i].edges[k]);
   for (uint32_t i = 0; i < op->input_count; i++)

@@ -11,6 +11,8 @@
 
 #include "operators.h"
 
+#include "layouts.h"
+
 typedef struct case_t {
   const char *op, *attrs, *inputs[5]; /* "@" before a text: host memory on every device */
   double tolerance;                   /* 0: 2e-6 for floats; relative to 1 + |value| */
@@ -260,66 +262,6 @@ static const case_t cases[] = {
     {"core::global_lp_pool", NULL, {"f32[2, 3, 7, 8] ~1"}, 1e-5},
 };
 
-/* ---- layouts ------------------------------------------------------------------------------------------------------ */
-
-enum { DENSE, TURNED, REVERSED, INSIDE, LAYOUTS };
-static const char *const layouts[] = {"dense", "with its axes in reverse order", "backwards", "inside a larger one"};
-
-static tenon_tensor_t *call(const char *name, const char *attrs_text, tenon_tensor_t *x, const char *const *more) {
-  const tenon_op_t *op = op_of(name);
-  tenon_tensor_t *inputs[8] = {x}, *out[1] = {NULL};
-  tenon_attrs_t *attrs = attrs_of(op, attrs_text);
-  int32_t count = op_info(op).input_count;
-  for (int32_t i = 1; i < count; i++) inputs[i] = more && more[i - 1] ? tensor_of(more[i - 1]) : NULL;
-  CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, out, 0), TENON_OK);
-  for (int32_t i = 1; i < count; i++) tenon_tensor_release(inputs[i]);
-  tenon_attrs_release(attrs);
-  return out[0];
-}
-
-static void list(char *out, int32_t ndim, int step, int base) { /* "i64[3] base base+step ..." */
-  int used = sprintf(out, "i64[%d]", ndim);
-  for (int32_t i = 0; i < ndim; i++) used += sprintf(out + used, " %d", base + step * i);
-}
-
-/* The view that makes a tensor of what lies in that layout.  INSIDE: there is one element before and behind, on all axes. */
-static tenon_tensor_t *view(tenon_tensor_t *x, int layout) {
-  char a[200], b[200], c[200], d[200];
-  if (layout == TURNED) return call("core::transpose", NULL, x, NULL);
-  list(a, x->ndim, 0, layout == REVERSED ? -1 : 1), list(b, x->ndim, 0, layout == REVERSED ? INT32_MIN : -1);
-  list(c, x->ndim, 1, 0), list(d, x->ndim, 0, layout == REVERSED ? -1 : 1);
-  const char *const more[] = {a, b, c, d};
-  return call("core::slice", NULL, x, more);
-}
-
-/* On the device in that layout, with the same elements. */
-static tenon_tensor_t *place(tenon_tensor_t *x, tenon_device_t device, int layout) {
-  tenon_tensor_t *there = NULL, *out, *lying;
-  if (tensor_has(x, TENON_LIST)) {
-    tenon_tensor_t *items[16], *all = NULL;
-    for (int64_t i = 0; i < x->shape[0]; i++) items[i] = place(tenon_item(x, i), device, layout);
-    CHECK_STATUS(tenon_tensor_list(items, (int32_t)x->shape[0], &all), TENON_OK);
-    for (int64_t i = 0; i < x->shape[0]; i++) tenon_tensor_release(items[i]);
-    return all;
-  }
-  if (layout == DENSE || x->ndim == 0 || tenon_count(x) == 0) {
-    CHECK_STATUS(tenon_tensor_copy_to(x, device, &out), TENON_OK);
-    return out;
-  }
-  if (layout == INSIDE) {
-    char pads[400];
-    list(pads, 2 * x->ndim, 0, 1);
-    const char *const more[] = {pads, NULL, NULL};
-    lying = call("core::pad", NULL, x, more);
-  } else {
-    lying = view(x, layout);
-  }
-  CHECK_STATUS(tenon_tensor_copy_to(lying, device, &there), TENON_OK);
-  out = view(there, layout);
-  tenon_tensor_release(lying), tenon_tensor_release(there);
-  return out;
-}
-
 /* ---- a case ------------------------------------------------------------------------------------------------------- */
 
 static int close_to(const case_t *k, const tenon_tensor_t *found, const tenon_tensor_t *expected, const char *how) {
@@ -347,14 +289,14 @@ static void run_case(const case_t *k, tenon_device_t device) {
   for (int layout = 0; layout < LAYOUTS; layout++) {
     for (int32_t i = 0; i < info.input_count; i++) {
       int stays = !host[i] || (k->inputs[i] && *k->inputs[i] == '@');
-      inputs[i] = stays ? host[i] : place(host[i], device, layout);
+      inputs[i] = stays ? host[i] : layout_place(host[i], device, layout);
     }
     memset(outputs, 0, sizeof outputs);
     CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 0), TENON_OK);
     for (int32_t o = 0; o < info.output_count; o++)
       if (expected[o]) close_to(k, outputs[o], expected[o], layouts[layout]);
     if (expected[0] && info.output_count == 1 && expected[0]->ndim) { /* and into a result that lies so */
-      into = place(expected[0], device, layout);
+      into = layout_place(expected[0], device, layout);
       CHECK_STATUS(tenon_op_call_into(op, attr_values(attrs), inputs, &into), TENON_OK);
       close_to(k, into, expected[0], "into a given result");
       tenon_tensor_release(into);
@@ -394,7 +336,8 @@ static long copied_out(void) {
 
 /* A dense copy of a tensor with strides is made where it is. */
 static void run_dense(tenon_device_t device) {
-  tenon_tensor_t *x = tensor_of("f32[3, 4, 5] ~1"), *turned = place(x, device, TURNED), *dense = NULL, *host = NULL;
+  tenon_tensor_t *x = tensor_of("f32[3, 4, 5] ~1"), *turned = layout_place(x, device, TURNED), *dense = NULL,
+                 *host = NULL;
   long before = copied_out();
   CHECK_STATUS(tenon_tensor_copy_to(turned, device, &dense), TENON_OK);
   CHECK(copied_out() == before);
