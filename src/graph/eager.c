@@ -254,11 +254,8 @@ tenon_status_t tn_eager_values(tenon_executable_t *e, tenon_tensor_t *const *inp
 }
 
 static tenon_status_t give(const tenon_executable_t *e, tenon_tensor_t *value, size_t i, tenon_tensor_t **outputs) {
-  tenon_tensor_t *host = NULL;
   if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
-  TN_TRY(move(value, cpu, &host));
-  tenon_status_t status = tn_tensor_copy_into(host, outputs[i]);
-  tenon_tensor_release(host);
+  tenon_status_t status = tn_place_copy_into(value, outputs[i]);
   return status == TENON_OK ? status : tn_prefix(status, "output '%s': ", e->graph->output_names[i]);
 }
 

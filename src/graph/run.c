@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/call.h"
+#include "dispatch/place.h"
 #include "dispatch/profile.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
@@ -292,12 +293,52 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs, teno
   return status;
 }
 
+static bool is_away(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
+
+static bool any_away(tenon_tensor_t *const *tensors, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (is_away(tensors[i])) return true;
+  return false;
+}
+
+/* On the CPU, with copies of what is on devices: of inputs before, into outputs after. */
+static tenon_status_t run_beside(tenon_executable_t *e, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                 tenon_profile_t *profile) {
+  size_t n = e->source->input_count, m = e->source->output_count;
+  tenon_tensor_t **here = tn_allocate_zero(2 * n + m + 1, sizeof *here), **copies = here + n, **out = copies + n;
+  if (!here) return tn_no_memory("a run", n + m);
+  tenon_status_t status = TENON_OK;
+  for (size_t i = 0; i < n && status == TENON_OK; i++) {
+    if (is_away(inputs[i])) status = tenon_tensor_copy_to(inputs[i], (tenon_device_t){1, 0}, &copies[i]);
+    here[i] = copies[i] ? copies[i] : inputs[i];
+  }
+  for (size_t o = 0; o < m; o++) out[o] = is_away(outputs[o]) ? NULL : outputs[o];
+  if (status == TENON_OK) status = tenon_executable_run(e, here, out, profile);
+  for (size_t o = 0; o < m; o++) {
+    if (!is_away(outputs[o])) continue;
+    if (status == TENON_OK && (status = tn_place_copy_into(out[o], outputs[o])) != TENON_OK)
+      status = tn_prefix(status, "output '%s': ", e->source->output_names[o]);
+    tenon_tensor_release(out[o]);
+  }
+  for (size_t o = 0; o < m; o++) {
+    if (outputs[o]) continue;
+    if (status == TENON_OK) outputs[o] = out[o];
+    else tenon_tensor_release(out[o]);
+  }
+  for (size_t i = 0; i < n; i++) tenon_tensor_release(copies[i]);
+  tn_release_memory(here);
+  return status;
+}
+
 tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t **outputs, tenon_profile_t *profile) {
   if (!executable->is_planned) {
     TN_TRY(check_inputs(executable, inputs));
     return tn_eager_run(executable, inputs, outputs, profile);
   }
+  if (__builtin_expect(
+          any_away(inputs, executable->source->input_count) || any_away(outputs, executable->source->output_count), 0))
+    return run_beside(executable, inputs, outputs, profile);
   tn_mutex_lock(&executable->lock);
   tn_run_t *run = executable->idle;
   if (run) executable->idle = run->next;
