@@ -1,8 +1,8 @@
 /* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a body uses from
  * outside are the inputs `captured`, which come last among the body's own.  Importers make these from ONNX's If, Loop
  * and Scan. What is known of results before a run, nobody here can find out: `dtypes` (as tenon_dtype_id() has them, 0:
- * unknown) and `ranks` (-1: unknown) say it.  Invariant: a body gets fresh tensors, it never sees one that a later
- * round changes. */
+ * unknown) and `ranks` (-1: unknown) say it.  They are the CPU's, so that a call on a device falls back: bodies run
+ * on the host.  Invariant: a body gets fresh tensors, it never sees one that a later round changes. */
 #include <string.h>
 #include <tenon/op.h>
 
