@@ -67,7 +67,7 @@ static tenon_executable_t *executable_on(tenon_device_t device) {
   int at = INPUTS;
   for (int i = 0; i < INPUTS; i++) {
     tenon_tensor_t *t = input_of(i);
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%d", i);
     edges[i] = graph_input(b, name, tenon_dtype_id(t->dtype), t->ndim);
     tenon_tensor_release(t);
