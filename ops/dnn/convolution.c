@@ -159,6 +159,13 @@ static int is_usual(const window_t *window, int transposed) {
   return window->rank <= 3;
 }
 
+/* Has it a negative stride?  oneDNN takes none. */
+static int is_backwards(const tenon_tensor_t *t) {
+  for (int32_t i = 0; i < t->ndim; i++)
+    if (t->strides[i] < 0) return 1;
+  return 0;
+}
+
 static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
@@ -170,10 +177,12 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
     return plain(call, want);
   for (int i = 0; i < (want->transposed ? 3 : 4); i++) {
     if (!call->inputs[i] || (i == 1 && plan)) continue;
-    want->in[i] = core_as(call, call->inputs[i], f32);
+    int turns = is_backwards(call->inputs[i]);
+    want->in[i] = turns ? core_dense(call, call->inputs[i], f32) : core_as(call, call->inputs[i], f32);
     if (!want->in[i]) return TENON_MEMORY;
   }
-  want->to = core_place(call, call->outputs[0], f32);
+  int turns = is_backwards(call->outputs[0]);
+  want->to = turns ? core_place_dense(call, call->outputs[0], f32) : core_place(call, call->outputs[0], f32);
   if (!want->to) return TENON_MEMORY;
   if (!plan) want->w = want->in[1];
   const tenon_tensor_t *x = want->in[0], *out = want->to;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <tenon/tenon.h>
 
 #include "base/memory.h"
 #include "base/scratch.h"
@@ -66,6 +67,20 @@ tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, teno
   return TENON_OK;
 }
 
+tenon_status_t tn_meta_known(const tenon_tensor_t *tensor, tenon_meta_t *meta) {
+  uint64_t size;
+  if (!meta->value || !(tensor->keys & TN_KEY_STRIDED) || tn_dtype_is(tensor->dtype, TENON_STRING) ||
+      !tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size))
+    return TENON_OK;
+  int64_t *strides = tn_scratch((size_t)tensor->ndim * sizeof *strides + 64);
+  tenon_tensor_t *dense = tn_scratch(sizeof *dense);
+  void *data = tn_scratch((size_t)size + 64);
+  if (!strides || !dense || !data) return tn_no_memory("inference", (size_t)size);
+  TN_TRY(tenon_tensor_view(dense, data, tensor->dtype, tensor->ndim, tensor->shape, NULL, strides));
+  TN_TRY(tn_tensor_copy_into(tensor, dense));
+  return meta->value = dense, TENON_OK;
+}
+
 tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_meta_t ***out_metas) {
   size_t n = op->input_count;
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
@@ -74,6 +89,7 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
     if (inputs[i] && op->schema.inputs[i].is_host && inputs[i]->keys & TN_KEY_DEVICES & ~TN_KEY(TN_BIT_META))
       return tn_mixed_absent(op, inputs);
     if (inputs[i]) TN_TRY(tn_meta_of_tensor(inputs[i], op->infer != NULL, &metas[i]));
+    if (inputs[i] && op->where && op->where[i] & TN_INPUT_KNOWN) TN_TRY(tn_meta_known(inputs[i], &metas[i]));
     slots[i] = inputs[i] ? &metas[i] : NULL;
   }
   *out_metas = slots;

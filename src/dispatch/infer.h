@@ -22,6 +22,8 @@ typedef struct tn_inference_t {
 /* Prepares a meta of a tensor; dims and strides are the tensor's own memory.  `values` (scratch) of small integer tensors
  * are given when `wants_values`. */
 tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta);
+/* Its value, of an input that is said to be known: functions of operators read it as it lies in row-major memory. */
+tenon_status_t tn_meta_known(const tenon_tensor_t *tensor, tenon_meta_t *meta);
 /* An empty meta with room for TENON_RANK_MAX axes in scratch. */
 tenon_status_t tn_meta_room(tenon_meta_t *out_meta);
 /* Metas for the results in scratch; a `Tensor[n]` result is a LIST with its items.  `wanted` bit i clear: NULL (0: all). */

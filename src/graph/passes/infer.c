@@ -41,6 +41,8 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
       tn_edge_t *edge = &graph->edges[operand->edges[k]];
       meta_of(edge, &metas[k]);
       if (edge->constant && !edge->values) TN_TRY(tn_meta_of_tensor(edge->constant, true, &metas[k]));
+      if (edge->constant && op->where && op->where[i] & TN_INPUT_KNOWN)
+        TN_TRY(tn_meta_known(edge->constant, &metas[k]));
       bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
       if (deduced && edge->ndim < 0)
         edge->dims = metas[k].dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
