@@ -235,21 +235,23 @@ static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
 
 /* Where a failure began: a ticket is of some stream, and one that waits for another fails with that one's. */
 static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket) {
-  struct tn_known_t before[TN_NEEDS];
+  const tenon_stream_t *found = s;
   tn_mutex_lock(&order);
-  size_t count = s->known.count < TN_NEEDS ? s->known.count : TN_NEEDS;
-  if (count) memcpy(before, s->known.at, count * sizeof *before);
+  size_t count = ticket ? s->known.count : 0;
+  struct tn_known_t *before = count ? tn_allocate(count * sizeof *before) : NULL;
+  if (before) memcpy(before, s->known.at, count * sizeof *before);
   tn_mutex_unlock(&order);
-  for (size_t i = 0; i < count && ticket; i++) {
+  for (size_t i = 0; before && i < count && found == s; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)before[i].stream;
     const tn_ordinal_t *o = of->ordinal;
     tenon_fault_t fault = {.size = sizeof fault};
     if (before[i].ticket < ticket || (!of->native && of != o->first) || !hold(of)) continue;
     tenon_status_t status = o->table->stream_query(&o->context, of->native, &fault);
     let_go(of);
-    if (status != TENON_OK && status != TENON_UNAVAILABLE && fault.ticket == ticket) return of;
+    if (status != TENON_OK && status != TENON_UNAVAILABLE && fault.ticket == ticket) found = of;
   }
-  return s;
+  tn_release_memory(before);
+  return found;
 }
 
 tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status, const tenon_fault_t *fault) {

@@ -47,6 +47,12 @@ tenon_status_t tn_eager_prepare(tenon_executable_t *e) {
           TN_TRY(move(e->graph->edges[edge].constant, e->place.homes[home], there));
       }
   }
+  for (int32_t h = 0; h < e->place.home_count; h++) /* a copy that failed is told now, not by each run */
+    if (h != e->place.host && tn_plugin_of(e->place.homes[h])) {
+      tenon_stream_t *stream;
+      TN_TRY(tenon_stream_of(e->place.homes[h], &stream));
+      TN_TRY(tenon_stream_synchronize(stream));
+    }
   return TENON_OK;
 }
 
