@@ -234,21 +234,32 @@ static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
 }
 
 /* Where a failure began: a ticket is of some stream, and one that waits for another fails with that one's. */
-static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket) {
+static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket, const char *why) {
+  enum { LOOKS = 1000 }; /* at streams that failed, but still have to leave the rest undone */
   const tenon_stream_t *found = s;
   tn_mutex_lock(&order);
   size_t count = ticket ? s->known.count : 0;
   struct tn_known_t *before = count ? tn_allocate(count * sizeof *before) : NULL;
   if (before) memcpy(before, s->known.at, count * sizeof *before);
   tn_mutex_unlock(&order);
-  for (size_t i = 0; before && i < count && found == s; i++) {
-    tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)before[i].stream;
-    const tn_ordinal_t *o = of->ordinal;
-    tenon_fault_t fault = {.size = sizeof fault};
-    if (before[i].ticket < ticket || (!of->native && of != o->first) || !hold(of)) continue;
-    tenon_status_t status = o->table->stream_query(&o->context, of->native, &fault);
-    let_go(of);
-    if (status != TENON_OK && status != TENON_UNAVAILABLE && fault.ticket == ticket) found = of;
+  bool is_busy = before != NULL,
+       is_sure = false; /* sure: the plug-in says the same of both, not just a ticket of this number */
+  for (int look = 0; is_busy && !is_sure && look < LOOKS; look++) {
+    is_busy = false;
+    if (look) tn_thread_yield();
+    for (size_t i = 0; i < count && !is_sure; i++) {
+      tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)before[i].stream;
+      const tn_ordinal_t *o = of->ordinal;
+      tenon_fault_t fault = {.size = sizeof fault};
+      if (before[i].ticket < ticket || (!of->native && of != o->first) || !hold(of)) continue;
+      tenon_status_t status = o->table->stream_query(&o->context, of->native, &fault);
+      let_go(of);
+      is_busy |= status == TENON_UNAVAILABLE;
+      bool is_own =
+          __atomic_load_n(&of->ring[ticket % TN_RING].ticket, __ATOMIC_RELAXED) == ticket; /* or it waited, too */
+      if (status == TENON_OK || status == TENON_UNAVAILABLE || fault.ticket != ticket || !is_own) continue;
+      found = of, is_sure = why && strcmp(why, tn_error()) == 0;
+    }
   }
   tn_release_memory(before);
   return found;
@@ -258,7 +269,7 @@ tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status, const t
   tn_text_t text = {0};
   uint64_t ticket = fault ? fault->ticket : 0;
   char *why = tn_copy_text(tn_error(), strlen(tn_error()));
-  const tenon_stream_t *from = origin(s, ticket);
+  const tenon_stream_t *from = origin(s, ticket, why);
   tn_mutex_lock(&s->ordinal->lock);
   if (!s->failed) {
     blame(from, ticket, &text);
@@ -572,8 +583,8 @@ static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *lef
 
 static void leave_out(tn_needs_t *needs, size_t i) { needs->at[i] = needs->at[--needs->count]; }
 
-/* Waits that can be enqueued; the others are left, for the host.  After a failure out_refused is the stream whose call failed. */
-static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_stream_t **out_refused) {
+/* Waits that can be enqueued; the others are left, for the host.  After a failure out_of is the stream that was to be waited for. */
+static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_stream_t **out_of) {
   tn_needs_t host = {0};
   for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
     const tenon_stream_t *of = needs->at[i].stream;
@@ -596,10 +607,8 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
   if (tn_stream_is_recording(s) && needs->count + host.count) return cannot_record("work waits for another stream");
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
-    *out_refused = of;
-    if ((status = record(of, needs->at[i].ticket)) != TENON_OK) break;
-    *out_refused = s;
-    if ((status = wait_for(s, of)) != TENON_OK) break;
+    *out_of = of;
+    if ((status = record(of, needs->at[i].ticket)) != TENON_OK || (status = wait_for(s, of)) != TENON_OK) break;
     learn_all(&s->known, &of->at_event, s);
     count(&tn_waits.enqueued);
   }
@@ -613,11 +622,16 @@ tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
     const struct tn_known_t *of = &needs->at[i]; /* one that was given back is done before it says so */
     if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket)) return tn_stream_failure(of->stream);
   }
-  tenon_stream_t *refused = NULL;
+  tenon_stream_t *of = NULL;
   tn_mutex_lock(&order);
-  tenon_status_t status = enqueue_waits(s, needs, &refused);
+  tenon_status_t status = enqueue_waits(s, needs, &of);
   tn_mutex_unlock(&order);
-  if (status != TENON_OK) return refused ? tn_stream_refused(refused, status, NULL) : status;
+  if (status != TENON_OK &&
+      of) { /* the one that is waited for is to blame, if it has failed; else who waits may have */
+    status = tn_stream_refused(of, status, NULL);
+    return of->failed ? status : tn_stream_refused(s, status, NULL);
+  }
+  if (status != TENON_OK) return status;
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     count(&tn_waits.host);
     status = tn_stream_finish((tenon_stream_t *)(uintptr_t)needs->at[i].stream);
