@@ -1,7 +1,6 @@
-/* Streams of ordinals: which one calls use, what waits for what, and what failed. */
+/* Streams of ordinals: making them, which one calls use, and waiting for them. */
 #include "device/stream.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -9,13 +8,9 @@
 #include "base/status.h"
 #include "device/memory.h"
 
-tn_waits_t tn_waits;
-static uint64_t skip;                    /* under the lock of clocks */
-static tn_mutex_t order = TN_MUTEX_INIT; /* of clocks and events of all streams */
+tn_mutex_t tn_streams_order = TN_MUTEX_INIT;
 
-static void count(uint64_t *counter) { __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
-
-void tn_streams_in_child(void) { order = (tn_mutex_t)TN_MUTEX_INIT; }
+void tn_streams_in_child(void) { tn_streams_order = (tn_mutex_t)TN_MUTEX_INIT; }
 
 /* ---- making ------------------------------------------------------------------------------------------------------- */
 
@@ -121,9 +116,9 @@ void tenon_stream_release(tenon_stream_t *s) {
       tn_stream_finish(s) != TENON_OK; /* its owner may end it now, and its handle may be another's next */
   __atomic_store_n(&s->done, UINT64_MAX, __ATOMIC_RELEASE);
   tn_mutex_lock(&s->ordinal->lock);
-  tn_mutex_lock(&order);
+  tn_mutex_lock(&tn_streams_order);
   end_native(s);
-  tn_mutex_unlock(&order);
+  tn_mutex_unlock(&tn_streams_order);
   if (!has_failed) { /* one that failed stays so */
     s->is_ended = true;
     __atomic_store_n(&s->failed, TENON_PRECONDITION, __ATOMIC_RELEASE);
@@ -131,8 +126,7 @@ void tenon_stream_release(tenon_stream_t *s) {
   tn_mutex_unlock(&s->ordinal->lock);
 }
 
-/* So that it is not given back meanwhile; false: it was. */
-static bool hold(tenon_stream_t *s) {
+bool tn_stream_hold(tenon_stream_t *s) {
   int32_t count = __atomic_load_n(&s->references, __ATOMIC_RELAXED);
   if (!s->is_imported) return true;
   while (count > 0 &&
@@ -141,7 +135,7 @@ static bool hold(tenon_stream_t *s) {
   return count > 0;
 }
 
-static void let_go(tenon_stream_t *s) {
+void tn_stream_let_go(tenon_stream_t *s) {
   if (s->is_imported) tenon_stream_release(s);
 }
 
@@ -205,133 +199,9 @@ tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_strea
   return TENON_OK;
 }
 
-/* ---- failures ----------------------------------------------------------------------------------------------------- */
-
-static const char *text_of(const tn_ordinal_t *o, char *room, size_t size) {
-  snprintf(room, size, "%s:%d", o->plugin->name, (int)o->context.ordinal);
-  return room;
-}
-
-/* Operators whose work it may have been. */
-static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
-  char device[300];
-  text_of(s->ordinal, device, sizeof device);
-  const struct tn_entry_t *entry = &s->ring[ticket % TN_RING];
-  const char *name = __atomic_load_n(&entry->name, __ATOMIC_RELAXED);
-  if (ticket && __atomic_load_n(&entry->ticket, __ATOMIC_RELAXED) == ticket && name) {
-    tn_text_add(text, "%s failed on %s (work %llu of its stream): ", name, device, (unsigned long long)ticket);
-    return;
-  }
-  uint64_t last = __atomic_load_n(&s->ticket, __ATOMIC_RELAXED), done = __atomic_load_n(&s->done, __ATOMIC_RELAXED);
-  uint64_t from = ticket ? ticket : done + 1, listed = 0;
-  tn_text_add(text, "a stream of %s failed, in work %llu to %llu of it (", device, (unsigned long long)from,
-              (unsigned long long)(ticket ? ticket : last));
-  for (uint64_t t = last; t > done && last - t < TN_RING && listed < 4 && !ticket; t--, listed++) {
-    name = __atomic_load_n(&s->ring[t % TN_RING].name, __ATOMIC_RELAXED);
-    tn_text_add(text, "%s%s", listed ? ", " : "", name ? name : "a library that is gone");
-  }
-  tn_text_add(text, "%s): ", ticket ? "its operator is not known any more" : last - done > listed ? ", ..." : "");
-}
-
-/* Where a failure began: a ticket is of some stream, and one that waits for another fails with that one's. */
-static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket, const char *why) {
-  enum { LOOKS = 1000 }; /* at streams that failed, but still have to leave the rest undone */
-  const tenon_stream_t *found = s;
-  tn_mutex_lock(&order);
-  size_t count = ticket ? s->known.count : 0;
-  struct tn_known_t *before = count ? tn_allocate(count * sizeof *before) : NULL;
-  if (before) memcpy(before, s->known.at, count * sizeof *before);
-  tn_mutex_unlock(&order);
-  bool is_busy = before != NULL,
-       is_sure = false; /* sure: the plug-in says the same of both, not just a ticket of this number */
-  for (int look = 0; is_busy && !is_sure && look < LOOKS; look++) {
-    is_busy = false;
-    if (look) tn_thread_yield();
-    for (size_t i = 0; i < count && !is_sure; i++) {
-      tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)before[i].stream;
-      const tn_ordinal_t *o = of->ordinal;
-      tenon_fault_t fault = {.size = sizeof fault};
-      if (before[i].ticket < ticket || (!of->native && of != o->first) || !hold(of)) continue;
-      tenon_status_t status = o->table->stream_query(&o->context, of->native, &fault);
-      let_go(of);
-      is_busy |= status == TENON_UNAVAILABLE;
-      bool is_own =
-          __atomic_load_n(&of->ring[ticket % TN_RING].ticket, __ATOMIC_RELAXED) == ticket; /* or it waited, too */
-      if (status == TENON_OK || status == TENON_UNAVAILABLE || fault.ticket != ticket || !is_own) continue;
-      found = of, is_sure = why && strcmp(why, tn_error()) == 0;
-    }
-  }
-  tn_release_memory(before);
-  return found;
-}
-
-tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status, const tenon_fault_t *fault) {
-  tn_text_t text = {0};
-  uint64_t ticket = fault ? fault->ticket : 0;
-  char *why = tn_copy_text(tn_error(), strlen(tn_error()));
-  const tenon_stream_t *from = origin(s, ticket, why);
-  tn_mutex_lock(&s->ordinal->lock);
-  if (!s->failed) {
-    blame(from, ticket, &text);
-    tn_text_add(&text, "%s", why ? why : "");
-    s->failure = tn_text_take(&text);
-    __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE);
-  }
-  tn_mutex_unlock(&s->ordinal->lock);
-  tn_release_memory(why);
-  return tn_stream_failure(s);
-}
-
-tenon_status_t tn_stream_refused(tenon_stream_t *s, tenon_status_t status, const char *name) {
-  const tn_ordinal_t *o = s->ordinal;
-  tenon_fault_t fault = {.size = sizeof fault};
-  if (!o->has_streams) return name ? tn_prefix(status, "%s: ", name) : status;
-  char *why = tn_copy_text(tn_error(), strlen(tn_error()));
-  tenon_status_t now = o->table->stream_query(&o->context, s->native, &fault);
-  if (now != TENON_OK && now != TENON_UNAVAILABLE) status = tn_stream_fault(s, now, &fault);
-  else status = tn_fail(status, "%s%s%s", name ? name : "", name ? ": " : "", why ? why : "a device's function failed");
-  tn_release_memory(why);
-  return status;
-}
-
-tenon_status_t tn_stream_failure(const tenon_stream_t *s) {
-  if (s->is_ended)
-    return tn_fail(TENON_PRECONDITION,
-                   "a stream of device %s:%d was given back to its owner (tenon_stream_release), and is used: let the "
-                   "thread use another before (tenon_stream_use)",
-                   s->ordinal->plugin->name, (int)s->ordinal->context.ordinal);
-  return tn_fail(__atomic_load_n(&s->failed, __ATOMIC_ACQUIRE), "%s",
-                 s->failure ? s->failure : "a stream of a device failed, and there was no memory to say why");
-}
-
-/* NULL: all names. */
-static void forget(const char *name) {
-  for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));)
-    for (int32_t i = 0; i < p->count; i++)
-      for (tenon_stream_t *s = p->ordinals[i].streams; s; s = s->next)
-        for (int k = 0; k < TN_RING; k++)
-          if (!name || __atomic_load_n(&s->ring[k].name, __ATOMIC_RELAXED) == name)
-            __atomic_store_n(&s->ring[k].name, NULL, __ATOMIC_SEQ_CST);
-}
-
-void tn_streams_forget_names(void) {
-  tn_mutex_lock(tn_plugins_mutex());
-  forget(NULL);
-  tn_mutex_unlock(tn_plugins_mutex());
-}
-
-void tn_streams_forget_name(const char *name) {
-  tn_mutex_lock(tn_plugins_mutex());
-  forget(name);
-  for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));) /* who read it before, to blame it, has such a lock */
-    for (int32_t i = 0; i < p->count; i++) tn_mutex_lock(&p->ordinals[i].lock), tn_mutex_unlock(&p->ordinals[i].lock);
-  tn_mutex_unlock(tn_plugins_mutex());
-}
-
 /* ---- waiting ------------------------------------------------------------------------------------------------------ */
 
-/* The last ticket up to which all work is enqueued, as far as can be told; 0: a thread is at it just now. */
-static uint64_t quiet(const tenon_stream_t *s) {
+uint64_t tn_stream_quiet(const tenon_stream_t *s) {
   uint64_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE), given = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE);
   return ended == given ? given : 0;
 }
@@ -354,11 +224,11 @@ typedef struct seen_t {
 } seen_t;
 
 static seen_t look(const tenon_stream_t *s) {
-  seen_t seen = {.up_to = quiet(s)};
-  tn_mutex_lock(&order);
+  seen_t seen = {.up_to = tn_stream_quiet(s)};
+  tn_mutex_lock(&tn_streams_order);
   seen.before.count = s->known.count < TN_NEEDS ? s->known.count : TN_NEEDS;
   if (seen.before.count) memcpy(seen.before.at, s->known.at, seen.before.count * sizeof *seen.before.at);
-  tn_mutex_unlock(&order);
+  tn_mutex_unlock(&tn_streams_order);
   return seen;
 }
 
@@ -403,7 +273,7 @@ tenon_status_t tn_stream_record_end(tenon_stream_t *s, void **out_recording) {
   return status;
 }
 
-static tenon_status_t cannot_record(const char *what) {
+tenon_status_t tn_stream_cannot_record(const char *what) {
   return tn_fail(TENON_UNIMPLEMENTED, "%s, which is not recorded", what);
 }
 
@@ -415,7 +285,7 @@ tenon_status_t tn_stream_finish(tenon_stream_t *s) {
       !s->is_imported && tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX); /* of others we know less */
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams || is_seen) return TENON_OK;
-  if (!may_ask(s)) return cannot_record("the host waits for the device");
+  if (!may_ask(s)) return tn_stream_cannot_record("the host waits for the device");
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
   has_asked(s);
   if (status != TENON_OK) return is_over(s, &seen), tn_stream_fault(s, status, &fault);
@@ -445,7 +315,7 @@ tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) {
 tenon_status_t tn_stream_poll(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
-  if (!hold(s)) return TENON_OK; /* it was waited for */
+  if (!tn_stream_hold(s)) return TENON_OK; /* it was waited for */
   seen_t seen = look(s);
   bool may = may_ask(s);
   tenon_status_t status = tn_stream_check(s);
@@ -455,7 +325,7 @@ tenon_status_t tn_stream_poll(tenon_stream_t *s) {
     else if (status != TENON_UNAVAILABLE) status = tn_stream_fault(s, status, &fault);
   }
   if (may) has_asked(s);
-  let_go(s);
+  tn_stream_let_go(s);
   return status;
 }
 
@@ -472,13 +342,13 @@ tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
   tenon_stream_t *all = o->streams; /* more are put before it; none is taken out */
   tn_mutex_unlock(&o->lock);
   for (tenon_stream_t *s = all; s; s = s->next) {
-    bool is_held = (s->native || s == o->first) && hold(s);
+    bool is_held = (s->native || s == o->first) && tn_stream_hold(s);
     if (is_held && may_ask(s)) { /* while it is recorded nothing is on the device */
       if (first == TENON_OK) first = tn_stream_finish(s);
       if (first != TENON_OK) tn_stream_drain(s); /* also one that failed long ago: memory waits for its end */
       has_asked(s);
     }
-    if (is_held) let_go(s);
+    if (is_held) tn_stream_let_go(s);
   }
   return first;
 }
@@ -489,159 +359,4 @@ tenon_status_t tenon_device_synchronize(tenon_device_t device) {
   TN_TRY(tn_ordinal_get(device, &o));
   TN_TRY(tn_ordinal_finish(o));
   return tn_memory_settle(o), TENON_OK;
-}
-
-/* ---- one stream after another --------------------------------------------------------------------------------------- */
-
-static uint64_t known(const tn_clock_t *clock, const tenon_stream_t *of) {
-  for (size_t i = 0; i < clock->count; i++)
-    if (clock->at[i].stream == of) return clock->at[i].ticket;
-  return 0;
-}
-
-/* Without memory less is known, and a wait more is enqueued later. */
-static void learn(tn_clock_t *clock, const tenon_stream_t *of, uint64_t ticket) {
-  size_t i = 0;
-  while (i < clock->count && clock->at[i].stream != of) i++;
-  if (i == clock->count) {
-    if (!tn_grow((void **)&clock->at, &clock->capacity, clock->count, sizeof *clock->at)) return;
-    clock->at[clock->count++] = (struct tn_known_t){of, 0};
-  }
-  if (clock->at[i].ticket < ticket) clock->at[i].ticket = ticket;
-}
-
-static void learn_all(tn_clock_t *clock, const tn_clock_t *from, const tenon_stream_t *self) {
-  for (size_t i = 0; i < from->count; i++)
-    if (from->at[i].stream != self) learn(clock, from->at[i].stream, from->at[i].ticket);
-}
-
-/* The event of `of` stands for its work up to `ticket` at least. */
-static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
-  const tn_ordinal_t *o = of->ordinal;
-  if (!of->event) TN_TRY(o->table->event_create(&o->context, &of->event));
-  else if (known(&of->at_event, of) >= ticket) return TENON_OK;
-  uint64_t up_to = quiet(of);
-  tenon_status_t status = o->table->event_record(&o->context, of->event, of->native);
-  of->at_event.count = 0;
-  if (status != TENON_OK) return status;
-  learn(&of->at_event, of, up_to);
-  learn_all(&of->at_event, &of->known, of);
-  return TENON_OK;
-}
-
-tenon_status_t tn_stream_point(tenon_stream_t *s) {
-  if (!s->ordinal->has_events) return TENON_OK;
-  tn_mutex_lock(&order);
-  tenon_status_t status = record(s, __atomic_load_n(&s->ticket, __ATOMIC_RELAXED));
-  tn_mutex_unlock(&order);
-  return status;
-}
-
-void tn_waits_skip(uint64_t n) {
-  tn_mutex_lock(&order);
-  skip = n;
-  tn_mutex_unlock(&order);
-}
-
-static tenon_status_t wait_for(tenon_stream_t *s, tenon_stream_t *of) {
-  const tn_ordinal_t *mine = s->ordinal;
-  if (skip && --skip == 0) return TENON_OK;
-  return mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, of->event);
-}
-
-bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {
-  size_t i = 0;
-  if (!ticket || tn_stream_is_done(of, ticket)) return true;
-  while (i < needs->count && needs->at[i].stream != of) i++;
-  if (i == TN_NEEDS) return false;
-  if (i == needs->count) needs->at[needs->count++] = (struct tn_known_t){of, 0};
-  if (needs->at[i].ticket < ticket) needs->at[i].ticket = ticket;
-  return true;
-}
-
-/* Does who waits for `by` come after that of another stream? */
-static bool implies(const struct tn_known_t *by, const struct tn_known_t *that) {
-  const tenon_stream_t *s = by->stream;
-  bool is_recorded = s->event && known(&s->at_event, s) >= by->ticket; /* else it is recorded as of now */
-  return known(is_recorded ? &s->at_event : &s->known, that->stream) >= that->ticket;
-}
-
-static bool is_implied(const tn_needs_t *by, size_t without, const struct tn_known_t *that) {
-  for (size_t k = 0; k < by->count; k++)
-    if (k != without && implies(&by->at[k], that)) return true;
-  return false;
-}
-
-/* Can this one be left out too?  What was left out before must still be implied: not all that a stream knows now is known
- * to who waited for it earlier. */
-static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *left_out) {
-  if (!is_implied(needs, i, &needs->at[i])) return false;
-  for (size_t k = 0; k < left_out->count; k++)
-    if (!is_implied(needs, i, &left_out->at[k])) return false;
-  return true;
-}
-
-static void leave_out(tn_needs_t *needs, size_t i) { needs->at[i] = needs->at[--needs->count]; }
-
-/* Waits that can be enqueued; the others are left, for the host.  After a failure out_of is the stream that was to be waited for. */
-static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_stream_t **out_of) {
-  tn_needs_t host = {0};
-  for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
-    const tenon_stream_t *of = needs->at[i].stream;
-    bool is_known = known(&s->known, of) >= needs->at[i].ticket || tn_stream_is_done(of, needs->at[i].ticket);
-    bool is_host = !s->ordinal->has_events || s->ordinal->plugin != of->ordinal->plugin;
-    if (is_known) count(&tn_waits.implied);
-    else if (is_host) host.at[host.count++] = needs->at[i];
-    if (is_known || is_host) leave_out(needs, i);
-    else i++;
-  }
-  tn_needs_t left_out = {0};
-  for (size_t i = 0; i < needs->count;) {
-    if (are_implied(needs, i, &left_out)) {
-      count(&tn_waits.implied);
-      left_out.at[left_out.count++] = needs->at[i];
-      leave_out(needs, i);
-    } else i++;
-  }
-  tenon_status_t status = TENON_OK;
-  if (tn_stream_is_recording(s) && needs->count + host.count) return cannot_record("work waits for another stream");
-  for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
-    tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
-    *out_of = of;
-    if ((status = record(of, needs->at[i].ticket)) != TENON_OK || (status = wait_for(s, of)) != TENON_OK) break;
-    learn_all(&s->known, &of->at_event, s);
-    count(&tn_waits.enqueued);
-  }
-  *needs = host;
-  return status;
-}
-
-tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
-  if (!needs->count) return TENON_OK;
-  for (size_t i = 0; i < needs->count; i++) {
-    const struct tn_known_t *of = &needs->at[i]; /* one that was given back is done before it says so */
-    if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket)) return tn_stream_failure(of->stream);
-  }
-  tenon_stream_t *of = NULL;
-  tn_mutex_lock(&order);
-  tenon_status_t status = enqueue_waits(s, needs, &of);
-  tn_mutex_unlock(&order);
-  if (status != TENON_OK &&
-      of) { /* the one that is waited for is to blame, if it has failed; else who waits may have */
-    status = tn_stream_refused(of, status, NULL);
-    return of->failed ? status : tn_stream_refused(s, status, NULL);
-  }
-  if (status != TENON_OK) return status;
-  for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
-    count(&tn_waits.host);
-    status = tn_stream_finish((tenon_stream_t *)(uintptr_t)needs->at[i].stream);
-  }
-  return status;
-}
-
-tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of) {
-  tn_needs_t needs = {0};
-  TN_TRY(tn_stream_check(of));
-  if (stream != of) (void)tn_needs_add(&needs, of, tn_stream_mark(of));
-  return tn_stream_follow(stream, &needs);
 }

@@ -41,6 +41,14 @@ struct tenon_stream_t {
   } ring[TN_RING];
 };
 
+extern tn_mutex_t tn_streams_order; /* of clocks and events of all streams */
+/* So that it is not given back meanwhile; false: it was. */
+bool tn_stream_hold(tenon_stream_t *stream);
+void tn_stream_let_go(tenon_stream_t *stream);
+/* The last ticket up to which all work is enqueued, as far as can be told; 0: a thread is at it just now. */
+uint64_t tn_stream_quiet(const tenon_stream_t *stream);
+tenon_status_t tn_stream_cannot_record(const char *what); /* the failure of it */
+
 tenon_status_t tn_streams_start(tn_ordinal_t *ordinal); /* its first stream */
 void tn_streams_release(tn_ordinal_t *ordinal);
 

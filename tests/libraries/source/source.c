@@ -39,13 +39,42 @@ TENON_SOURCE_3(copy_bf16, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) 
   TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
 }
 
+TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, which) {
+  TENON_EACH(i, n) {
+    float v = x[i], r = v;
+    switch (which) {
+    case 0: r = exp(v); break;
+    case 1: r = log(v); break;
+    case 2: r = sqrt(v); break;
+    case 3: r = 1 / v; break;
+    case 4: r = sin(v); break;
+    case 5: r = cos(v); break;
+    case 6: r = tan(v); break;
+    case 7: r = tanh(v); break;
+    case 8: r = sinh(v); break;
+    case 9: r = cosh(v); break;
+    case 10: r = asin(v); break;
+    case 11: r = acos(v); break;
+    case 12: r = atan(v); break;
+    case 13: r = asinh(v); break;
+    case 14: r = acosh(v); break;
+    case 15: r = atanh(v); break;
+    case 16: r = erf(v); break;
+    case 17: r = expm1(v); break;
+    case 18: r = log1p(v); break;
+    case 19: r = pow(v, 2.5f); break;
+    }
+    y[i] = r;
+  }
+}
+
 TENON_POINTWISE_2(farther, float, float, a, float, b) { return a * a > b * b ? a : b; }
 TENON_POINTWISE_3(chosen, int32_t, int32_t, which, int32_t, a, int32_t, b) { return which ? a : b; }
 
 #ifndef TENON_ON_DEVICE
-enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN };
+enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN, FUNCTION_OF };
 TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
-           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen})
+           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen}, {"function_of", function_of})
 TENON_POINTWISE_RUN(code, FARTHER, farther, 2)
 TENON_POINTWISE_RUN(code, CHOSEN, chosen, 3)
 
@@ -75,6 +104,14 @@ static tenon_status_t scatter_run(tenon_call_t *call) {
   return tenon_each(call, &code, SCATTER, n, arguments, 5);
 }
 
+static tenon_status_t function_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  int32_t which = (int32_t)call->attrs[0].as.i;
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n),
+                                               TENON_VALUE(which)};
+  return tenon_each(call, &code, FUNCTION_OF, n, arguments, 4);
+}
+
 static tenon_status_t bf16_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
@@ -96,6 +133,8 @@ TENON_LIBRARY(source, "1.0.0",
   TENON_OP("scatter(Tensor index, Tensor x, *, dim size) -> (Tensor counts, Tensor sums)",
     TENON_TYPES("index: i32; x: f32; counts = index; sums = x"), TENON_SHAPES("index: [n]; x: [n]; counts: [size]; sums: [size]"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("", scatter_run)),
+  TENON_OP("function(Tensor x, *, int which) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", function_run)),
   TENON_OP("half_more(Tensor x) -> Tensor", TENON_TYPES("x: bf16; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("bf16", bf16_run)),
   TENON_OP("farther(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a: f32; b = a; out = a"),

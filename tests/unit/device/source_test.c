@@ -211,6 +211,51 @@ TEST("what a device's own kernel declines goes to the source kernel, and where t
   tenon_tensor_release(x);
 }
 
+/* The limits of docs/source.md, in units of the last place of the right result. */
+typedef struct limit_t {
+  double (*right)(double);
+  double low, high, most;
+} limit_t;
+static double reciprocal(double x) { return 1 / x; }
+static double power(double x) { return pow(x, 2.5); }
+static const limit_t limits[] = {
+    {exp, -80, 80, 3},   {log, 1e-3, 1e4, 3}, {sqrt, 0, 1e4, 3},     {reciprocal, 0.01, 100, 2.5},
+    {sin, -100, 100, 4}, {cos, -100, 100, 4}, {tan, -1.5, 1.5, 5},   {tanh, -9, 9, 5},
+    {sinh, -80, 80, 4},  {cosh, -80, 80, 4},  {asin, -1, 1, 4},      {acos, -1, 1, 4},
+    {atan, -50, 50, 5},  {asinh, -50, 50, 4}, {acosh, 1, 50, 4},     {atanh, -0.99, 0.99, 5},
+    {erf, -3, 3, 16},    {expm1, -20, 80, 3}, {log1p, -0.9, 100, 2}, {power, 0, 1000, 16}};
+
+TEST("functions of the language are within the limits of docs/source.md, on every device") {
+  enum { POINTS = 20001, FUNCTIONS = sizeof limits / sizeof *limits };
+  if (!*getenv("TENON_CACHE")) return;
+  int64_t n = POINTS;
+  for (size_t d = 0; d <= sizeof names / sizeof *names; d++) {
+    if (d && !is_there(names[d - 1])) continue;
+    tenon_device_t device = d ? device_of(names[d - 1], 0) : (tenon_device_t){1, 0};
+    for (int f = 0; f < FUNCTIONS; f++) {
+      const limit_t *l = &limits[f];
+      tenon_tensor_t *inputs[2] = {made(TENON_F32, 1, &n), NULL}, *out[2] = {NULL};
+      float *x = inputs[0]->data;
+      char attrs[32], text[100];
+      double worst = 0, at = 0;
+      for (int i = 0; i < POINTS; i++) x[i] = (float)(l->low + (l->high - l->low) * i / (POINTS - 1));
+      snprintf(attrs, sizeof attrs, "which=%d", f);
+      CHECK_STATUS(call_on(device, "source::function", attrs, inputs, out), TENON_OK);
+      for (int i = 0; out[0] && i < POINTS; i++) {
+        double right = l->right((double)x[i]);
+        float rounded = fabsf((float)right), place = nextafterf(rounded, INFINITY) - rounded;
+        double off = fabs((double)((float *)out[0]->data)[i] - right) / (double)place;
+        if (!(off <= worst)) worst = off, at = (double)x[i];
+      }
+      snprintf(text, sizeof text, "%s: function %d of %g is off by %.2f, most %g", d ? names[d - 1] : "cpu", f, at,
+               worst, l->most);
+      if (getenv("TENON_SHOW")) printf("%s\n", text);
+      check_report(worst <= l->most, __FILE__, __LINE__, "within its limit", text);
+      tenon_tensor_release(inputs[0]), tenon_tensor_release(out[0]);
+    }
+  }
+}
+
 TEST("a text that a device cannot compile is an error with the author's file and line") {
   int64_t n = 4;
   tenon_tensor_t *x = made(TENON_F32, 1, &n), *inputs[2] = {x, NULL}, *out[2];
