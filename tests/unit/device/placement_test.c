@@ -26,7 +26,7 @@ static tenon_builder_t *branches(void) {
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
   tenon_edge_t left = two(b, "left_0", "core::mul", x, x), right = two(b, "right_0", "core::add", x, x);
   for (int i = 1; i < 4; i++) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "left_%d", i);
     left = i % 2 ? two(b, name, "core::add", left, x) : one(b, name, "core::relu", left);
     snprintf(name, sizeof name, "right_%d", i);
