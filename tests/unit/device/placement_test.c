@@ -120,6 +120,7 @@ TEST("pins that name nothing, or a node that became part of another, are refused
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), w = graph_input(b, "w", TENON_F32, 2);
   graph_output(b, "y", one(b, "activation", "core::relu", two(b, "product", "core::matmul", x, w)));
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  tenon_builder_release(b);
   tenon_pin_t pin = {"nothing*", device};
   tenon_compile_t options = {.size = sizeof options, .device = device, .pins = &pin, .pin_count = 1};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_NOT_FOUND);
