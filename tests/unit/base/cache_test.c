@@ -116,5 +116,10 @@ TEST("nothing but the entries is left") {
     count++;
   }
   if (dir) closedir(dir);
-  CHECK(count == 2 && rmdir(folder) == 0);
+#ifdef HAS_TSAN
+  int entries = 1; /* the processes that race are skipped */
+#else
+  int entries = 2;
+#endif
+  CHECK(count == entries && rmdir(folder) == 0);
 }
