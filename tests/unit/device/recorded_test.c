@@ -99,6 +99,25 @@ TEST("a replay is one piece of work beside its copies, and memory that it uses i
   CHECK(stats_of(device).live == 0 && stats_of(device).segments == 0);
 }
 
+TEST("memory that a recording let go while it was made is not given back to the device either") {
+  enum { ROWS = 200000 }; /* so large that each value has a segment of its own */
+  tenon_device_t device = sim_open(0, "delay=0");
+  tenon_executable_t *both[2];
+  for (int i = 0; i < 2; i++) {
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), twice = node(b, "core::add", x, x);
+    tenon_edge_t square = node(b, "core::mul", x, x); /* and its relu: nobody holds one of them at the end */
+    graph_output(b, "y", node(b, "core::add", node(b, "core::relu", square, -1), x));
+    graph_output(b, "z", twice);
+    both[i] = compile_on(b, device, i == 0);
+  }
+  check_run(both[0], both[1], 1, ROWS);
+  CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
+  check_run(both[0], both[1], 2, ROWS);
+  check_placement(both[0], "recordings: 1, replayed 2 times");
+  for (int i = 0; i < 2; i++) tenon_executable_release(both[i]);
+}
+
 TEST("what cannot be recorded runs as ever, and the report says why") {
   tenon_device_t device = sim_open(0, "delay=0");
   const struct {
