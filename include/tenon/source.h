@@ -98,6 +98,8 @@ static inline void atomic_add_f64(GLOBAL double *p, double v) { /* "doubles wide
 __extension__ typedef _Float16 half; /* "halves": numbers that are computed with, not only stored */
 #endif
 #define FUNCTION static inline /* before a function that kernels call */
+/* Before a loop of a constant number of steps: each stands for itself. */
+#define UNROLL _Pragma("GCC unroll 64")
 FUNCTION float float_of_bits(uint32_t bits) {
   float x;
   __builtin_memcpy(&x, &bits, 4);
@@ -109,6 +111,26 @@ FUNCTION uint32_t bits_of_float(float x) {
   return bits;
 }
 FUNCTION float mad(float a, float b, float c) { return a * b + c; } /* rounded once or twice, as is faster */
+/* float4, float8, float16: vectors, with + - * / among them and with a float; in memory of any alignment. */
+#define TENON_VECTOR_(n)                                                                                               \
+  typedef float float##n __attribute__((vector_size(4 * n)));                                                          \
+  typedef float tenon_float##n##_at __attribute__((vector_size(4 * n), aligned(4), may_alias));
+TENON_VECTOR_(4)
+TENON_VECTOR_(8)
+TENON_VECTOR_(16)
+#define load4(p, i) ((float4) * (const tenon_float4_at *)((p) + (i))) /* p[i] to p[i + 3], of GLOBAL or LOCAL memory */
+#define load8(p, i) ((float8) * (const tenon_float8_at *)((p) + (i)))
+#define load16(p, i) ((float16) * (const tenon_float16_at *)((p) + (i)))
+#define store4(p, i, v) ((void)(*(tenon_float4_at *)((p) + (i)) = (v)))
+#define store8(p, i, v) ((void)(*(tenon_float8_at *)((p) + (i)) = (v)))
+#define store16(p, i, v) ((void)(*(tenon_float16_at *)((p) + (i)) = (v)))
+#define splat4(x) ((float)(x) - (float4){0}) /* all of them x */
+#define splat8(x) ((float)(x) - (float8){0})
+#define splat16(x) ((float)(x) - (float16){0})
+#define mad4(a, b, c) ((a) * (b) + (c)) /* vectors b and c, a vector or float a; rounded as mad */
+#define mad8(a, b, c) ((a) * (b) + (c))
+#define mad16(a, b, c) ((a) * (b) + (c))
+#define lane(v, k) (((float *)&(v))[k]) /* the k-th of a variable, to read and to set */
 /* bf16 and f16 are stored only: uint16_t in memory, float in between; rounded to nearest, ties to even. */
 FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return float_of_bits((uint32_t)p[i] << 16); }
 FUNCTION void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {

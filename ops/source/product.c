@@ -14,15 +14,37 @@
 #define BLOCK_N 32
 #define BLOCKS (TILE_M / BLOCK_M * (TILE_N / BLOCK_N))
 
+#ifndef WIDE
+#define WIDE 16 /* floats that go together */
+#endif
+#define floats float16
+#define load load16
+#define store store16
+#define splat splat16
+#define mad_floats mad16
+
 #define CLEAR()                                                                                                        \
   for (int i = 0; i < BLOCK_M; i++)                                                                                    \
-    for (int j = 0; j < BLOCK_N; j++) sum[i][j] = 0
-#define ACCUMULATE() /* what the tiles in the group's memory add to a block; they are [TILE_K][...] */                 \
-  for (int l = 0; l < TILE_K; l++)                                                                                     \
-    for (int i = 0; i < BLOCK_M; i++) {                                                                                \
-      float x_ = a_tile[l * TILE_M + i0 + i];                                                                          \
-      for (int j = 0; j < BLOCK_N; j++) sum[i][j] = mad(x_, b_tile[l * TILE_N + j0 + j], sum[i][j]);                   \
-    }
+    for (int j = 0; j < BLOCK_N / WIDE; j++) sum[i][j] = splat(0)
+/* What the tiles in the group's memory add to a block, in registers; a_tile is [TILE_M][TILE_K], b_tile [TILE_K][TILE_N]. */
+#define ACCUMULATE()                                                                                                   \
+  do {                                                                                                                 \
+    floats own_[BLOCK_M][BLOCK_N / WIDE];                                                                              \
+    UNROLL for (int i = 0; i < BLOCK_M; i++) {                                                                         \
+      UNROLL for (int j = 0; j < BLOCK_N / WIDE; j++) own_[i][j] = sum[i][j];                                          \
+    }                                                                                                                  \
+    for (int l = 0; l < TILE_K; l++) {                                                                                 \
+      floats right_[BLOCK_N / WIDE];                                                                                   \
+      UNROLL for (int j = 0; j < BLOCK_N / WIDE; j++) right_[j] = load(b_tile, l * TILE_N + j0 + j * WIDE);            \
+      UNROLL for (int i = 0; i < BLOCK_M; i++) {                                                                       \
+        floats left_ = splat(a_tile[(i0 + i) * TILE_K + l]);                                                           \
+        UNROLL for (int j = 0; j < BLOCK_N / WIDE; j++) own_[i][j] = mad_floats(left_, right_[j], own_[i][j]);         \
+      }                                                                                                                \
+    }                                                                                                                  \
+    UNROLL for (int i = 0; i < BLOCK_M; i++) {                                                                         \
+      UNROLL for (int j = 0; j < BLOCK_N / WIDE; j++) sum[i][j] = own_[i][j];                                          \
+    }                                                                                                                  \
+  } while (0)
 
 /* Activations, numbered as in ../finish.h. */
 FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
@@ -48,6 +70,20 @@ FUNCTION float activate(float x, int32_t activation, float alpha, float beta) {
   }
 }
 
+/* A tile of a matrix that begins at `from` and has so many rows and columns left; zeros behind its end. */
+FUNCTION void tile_set(LOCAL float *tile, int32_t down, int32_t across, GLOBAL const float *from, int64_t row,
+                       int64_t column, int64_t rows, int64_t columns, int32_t item, int32_t items) {
+  if (column == 1 && rows >= down && columns >= across) {
+    for (int32_t e = item * WIDE; e < down * across; e += items * WIDE)
+      store(tile, e, load(from, e / across * row + e % across));
+  } else {
+    for (int32_t e = item; e < down * across; e += items) {
+      int64_t i = e / across, j = e % across;
+      tile[e] = i < rows && j < columns ? from[i * row + j * column] : 0;
+    }
+  }
+}
+
 typedef struct sizes_t {
   int64_t m, n, k, across; /* across: tiles beside one another */
   int64_t a_row, a_column, b_row, b_column, bias_row, bias_column, c_row, c_column;
@@ -66,18 +102,14 @@ TENON_SOURCE_8(matmul, IN, float, a, IN, float, b, IN, float, bias, OUT, float, 
   for (int32_t first = 0; first < BLOCKS; first += items) {
     const int32_t block = first + item, i0 = block / (TILE_N / BLOCK_N) * BLOCK_M,
                   j0 = block % (TILE_N / BLOCK_N) * BLOCK_N;
-    float sum[BLOCK_M][BLOCK_N];
+    floats sum[BLOCK_M][BLOCK_N / WIDE];
     CLEAR();
     for (int64_t k = 0; k < p.k; k += TILE_K) {
       BARRIER();
-      for (int32_t e = item; e < TILE_M * TILE_K; e += items) {
-        int64_t i = row + e / TILE_K, l = k + e % TILE_K;
-        a_tile[e % TILE_K * TILE_M + e / TILE_K] = i < p.m && l < p.k ? a[at[0] + i * p.a_row + l * p.a_column] : 0;
-      }
-      for (int32_t e = item; e < TILE_K * TILE_N; e += items) {
-        int64_t l = k + e / TILE_N, j = column + e % TILE_N;
-        b_tile[e] = l < p.k && j < p.n ? b[at[1] + l * p.b_row + j * p.b_column] : 0;
-      }
+      tile_set(a_tile, TILE_M, TILE_K, a + at[0] + row * p.a_row + k * p.a_column, p.a_row, p.a_column, p.m - row,
+               p.k - k, item, items);
+      tile_set(b_tile, TILE_K, TILE_N, b + at[1] + k * p.b_row + column * p.b_column, p.b_row, p.b_column, p.k - k,
+               p.n - column, item, items);
       BARRIER();
       if (block < BLOCKS) ACCUMULATE();
     }
@@ -86,7 +118,7 @@ TENON_SOURCE_8(matmul, IN, float, a, IN, float, b, IN, float, bias, OUT, float, 
         for (int j = 0; j < BLOCK_N; j++) {
           int64_t y = row + i0 + i, x = column + j0 + j;
           if (y >= p.m || x >= p.n) continue;
-          float e = p.scale * sum[i][j];
+          float e = p.scale * lane(sum[i][j / WIDE], j % WIDE);
           if (p.has_bias) e += p.bias_scale * bias[at[2] + y * p.bias_row + x * p.bias_column];
           c[at[3] + y * p.c_row + x * p.c_column] = activate(e, p.activation, p.alpha, p.beta);
         }
@@ -135,7 +167,7 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
   for (int32_t first = 0; first < BLOCKS; first += items) {
     const int32_t block = first + item, i0 = block / (TILE_N / BLOCK_N) * BLOCK_M,
                   j0 = block % (TILE_N / BLOCK_N) * BLOCK_N;
-    float sum[BLOCK_M][BLOCK_N];
+    floats sum[BLOCK_M][BLOCK_N / WIDE];
     CLEAR();
     for (int64_t k = 0; k < depth; k += TILE_K) {
       BARRIER();
@@ -147,8 +179,7 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
       }
       for (int32_t e = item; e < TILE_M * TILE_K; e += items) {
         int64_t i = row + e / TILE_K, l = k + e % TILE_K;
-        a_tile[e % TILE_K * TILE_M + e / TILE_K] =
-            i < p.filters && l < depth ? w[(group * p.filters + i) * depth + l] : 0;
+        a_tile[e] = i < p.filters && l < depth ? w[(group * p.filters + i) * depth + l] : 0;
       }
       BARRIER();
       for (int32_t e = item; e < TILE_K * TILE_N; e += items) {
@@ -171,7 +202,7 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
         for (int i = 0; i < BLOCK_M; i++) {
           int64_t filter = group * p.filters + row + i0 + i;
           if (row + i0 + i >= p.filters) continue;
-          float e = sum[i][j];
+          float e = lane(sum[i][j / WIDE], j % WIDE);
           if (p.flags & HAS_BIAS) e += bias[p.bias_first + filter * p.bias_stride];
           if (p.flags & HAS_RESIDUAL) e += residual[more_at + filter * p.more_channel];
           c[c_at + filter * p.c_channel] = activate(e, p.activation, p.alpha, p.beta);

@@ -36,6 +36,7 @@ static const char opencl[] =
     "#endif\n"
     "#endif\n"
     "#define FUNCTION static\n"
+    "#define UNROLL _Pragma(\"unroll\")\n"
     "#define float_of_bits as_float\n"
     "#define bits_of_float as_uint\n"
     "#define TENON_P_IN(t, n) __global const t *n\n"
@@ -82,6 +83,7 @@ static const char cuda[] =
     "}\n"
     "static __device__ inline void atomic_add_f64(double *p, double v) { atomicAdd(p, v); }\n"
     "#define FUNCTION static __device__ inline\n"
+    "#define UNROLL _Pragma(\"unroll\")\n"
     "#define float_of_bits __uint_as_float\n"
     "#define bits_of_float __float_as_uint\n"
     "#define mad(a, b, c) fmaf(a, b, c)\n"
@@ -158,6 +160,7 @@ static const char c[] =
     "typedef _Float16 half;\n"
     "#endif\n"
     "#define FUNCTION static inline\n"
+    "#define UNROLL _Pragma(\"GCC unroll 64\")\n"
     "FUNCTION float float_of_bits(uint32_t bits) {\n"
     "  float x;\n"
     "  __builtin_memcpy(&x, &bits, 4);\n"
@@ -179,6 +182,100 @@ static const char c[] =
     "#define TENON_F_INOUT(t, i) (t *)tenon_arguments[i]\n"
     "#define TENON_F_VALUE(t, i) *(const t *)tenon_arguments[i]\n"
     "#define TENON_F_SHARED(t, i) (t *)tenon_arguments[i]\n";
+
+/* Vectors of floats. */
+static const char opencl_vectors[] =
+    "#define load4(p, i) vload4(0, (p) + (i))\n"
+    "#define load8(p, i) vload8(0, (p) + (i))\n"
+    "#define load16(p, i) vload16(0, (p) + (i))\n"
+    "#define store4(p, i, v) vstore4(v, 0, (p) + (i))\n"
+    "#define store8(p, i, v) vstore8(v, 0, (p) + (i))\n"
+    "#define store16(p, i, v) vstore16(v, 0, (p) + (i))\n"
+    "#define splat4(x) ((float4)(x))\n"
+    "#define splat8(x) ((float8)(x))\n"
+    "#define splat16(x) ((float16)(x))\n"
+    "#if defined FP_FAST_FMAF || defined __FMA__\n" /* PoCL 3.1 makes two instructions of mad, and says only __FMA__ */
+    "#undef mad\n"
+    "#define mad fma\n"
+    "#endif\n"
+    "#define mad4(a, b, c) mad((float4)(a), b, c)\n"
+    "#define mad8(a, b, c) mad((float8)(a), b, c)\n"
+    "#define mad16(a, b, c) mad((float16)(a), b, c)\n"
+    "#define lane(v, k) (((float *)&(v))[k])\n";
+static const char cuda_vectors[] =
+    "template <int N> struct __align__(16) tenon_floats { float at[N]; };\n"
+    "#define TENON_LANES _Pragma(\"unroll\") for (int k = 0; k < N; k++)\n"
+    "#define TENON_OF template <int N> static __device__ inline\n"
+    "TENON_OF tenon_floats<N> tenon_splat(float x) { tenon_floats<N> r; TENON_LANES r.at[k] = x; return r; }\n"
+    "TENON_OF tenon_floats<N> tenon_load(const float *p) {\n"
+    "  tenon_floats<N> r;\n"
+    "  if ((uint64_t)p % 16 == 0) r = *(const tenon_floats<N> *)p;\n"
+    "  else TENON_LANES r.at[k] = p[k];\n"
+    "  return r;\n"
+    "}\n"
+    "TENON_OF void tenon_store(float *p, const tenon_floats<N> &v) {\n"
+    "  if ((uint64_t)p % 16 == 0) *(tenon_floats<N> *)p = v;\n"
+    "  else TENON_LANES p[k] = v.at[k];\n"
+    "}\n"
+    "TENON_OF tenon_floats<N> tenon_mad(const tenon_floats<N> &a, const tenon_floats<N> &b, tenon_floats<N> c) {\n"
+    "  TENON_LANES c.at[k] = fmaf(a.at[k], b.at[k], c.at[k]);\n"
+    "  return c;\n"
+    "}\n"
+    "TENON_OF tenon_floats<N> tenon_mad(float a, const tenon_floats<N> &b, tenon_floats<N> c) {\n"
+    "  TENON_LANES c.at[k] = fmaf(a, b.at[k], c.at[k]);\n"
+    "  return c;\n"
+    "}\n"
+    "#define TENON_ARITHMETIC(o) \\\n"
+    "  TENON_OF tenon_floats<N> &operator o##=(tenon_floats<N> &a, const tenon_floats<N> &b) { TENON_LANES a.at[k] "
+    "o##= b.at[k]; return a; } \\\n"
+    "  TENON_OF tenon_floats<N> &operator o##=(tenon_floats<N> &a, float b) { TENON_LANES a.at[k] o##= b; return a; } "
+    "\\\n"
+    "  TENON_OF tenon_floats<N> operator o(tenon_floats<N> a, const tenon_floats<N> &b) { return a o##= b; } \\\n"
+    "  TENON_OF tenon_floats<N> operator o(tenon_floats<N> a, float b) { return a o##= b; } \\\n"
+    "  TENON_OF tenon_floats<N> operator o(float a, const tenon_floats<N> &b) { \\\n"
+    "    tenon_floats<N> r = tenon_splat<N>(a); \\\n"
+    "    return r o##= b; \\\n"
+    "  }\n"
+    "TENON_ARITHMETIC(+)\n"
+    "TENON_ARITHMETIC(-)\n"
+    "TENON_ARITHMETIC(*)\n"
+    "TENON_ARITHMETIC(/)\n"
+    "TENON_OF tenon_floats<N> operator-(tenon_floats<N> a) { TENON_LANES a.at[k] = -a.at[k]; return a; }\n"
+    "#define float4 tenon_floats<4>\n"
+    "#define float8 tenon_floats<8>\n"
+    "#define float16 tenon_floats<16>\n"
+    "#define load4(p, i) tenon_load<4>((p) + (i))\n"
+    "#define load8(p, i) tenon_load<8>((p) + (i))\n"
+    "#define load16(p, i) tenon_load<16>((p) + (i))\n"
+    "#define store4(p, i, v) tenon_store<4>((p) + (i), v)\n"
+    "#define store8(p, i, v) tenon_store<8>((p) + (i), v)\n"
+    "#define store16(p, i, v) tenon_store<16>((p) + (i), v)\n"
+    "#define splat4(x) tenon_splat<4>(x)\n"
+    "#define splat8(x) tenon_splat<8>(x)\n"
+    "#define splat16(x) tenon_splat<16>(x)\n"
+    "#define mad4(a, b, c) tenon_mad<4>(a, b, c)\n"
+    "#define mad8(a, b, c) tenon_mad<8>(a, b, c)\n"
+    "#define mad16(a, b, c) tenon_mad<16>(a, b, c)\n"
+    "#define lane(v, k) ((v).at[k])\n";
+static const char c_vectors[] =
+    "#define TENON_VECTOR_(n) typedef float float##n __attribute__((vector_size(4 * n))); \\\n"
+    "  typedef float tenon_float##n##_at __attribute__((vector_size(4 * n), aligned(4), may_alias));\n"
+    "TENON_VECTOR_(4)\n"
+    "TENON_VECTOR_(8)\n"
+    "TENON_VECTOR_(16)\n"
+    "#define load4(p, i) ((float4) * (const tenon_float4_at *)((p) + (i)))\n"
+    "#define load8(p, i) ((float8) * (const tenon_float8_at *)((p) + (i)))\n"
+    "#define load16(p, i) ((float16) * (const tenon_float16_at *)((p) + (i)))\n"
+    "#define store4(p, i, v) ((void)(*(tenon_float4_at *)((p) + (i)) = (v)))\n"
+    "#define store8(p, i, v) ((void)(*(tenon_float8_at *)((p) + (i)) = (v)))\n"
+    "#define store16(p, i, v) ((void)(*(tenon_float16_at *)((p) + (i)) = (v)))\n"
+    "#define splat4(x) ((float)(x) - (float4){0})\n"
+    "#define splat8(x) ((float)(x) - (float8){0})\n"
+    "#define splat16(x) ((float)(x) - (float16){0})\n"
+    "#define mad4(a, b, c) ((a) * (b) + (c))\n"
+    "#define mad8(a, b, c) ((a) * (b) + (c))\n"
+    "#define mad16(a, b, c) ((a) * (b) + (c))\n"
+    "#define lane(v, k) (((float *)&(v))[k])\n";
 
 /* What is the same in all languages, as in source.h. */
 static const char all[] =
@@ -227,17 +324,17 @@ static const char all[] =
     "t2 n2, t3 n3)\n";
 
 typedef struct dialect_t {
-  const char *words;
+  const char *words, *vectors;
   const char *item, *hidden; /* of a kernel's body: first words, parameter */
   const char *entry, *other; /* first words of its entry; of that of a kernel that is not wanted */
   const char *name, *call;   /* of the entry: its name, and what it passes on */
 } dialect_t;
 static const dialect_t dialects[] = {
-    [TENON_SOURCE_OPENCL] = {opencl, "static void", "", "__kernel", "static", "name", ""},
-    [TENON_SOURCE_CUDA] = {cuda, "static __device__ void", "", "extern \"C\" __global__", "static __device__",
-                           TN_CUDA_PREFIX "##name", ""},
-    [TENON_SOURCE_C] = {c, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline", "name",
-                        "tenon_id, "}};
+    [TENON_SOURCE_OPENCL] = {opencl, opencl_vectors, "static void", "", "__kernel", "static", "name", ""},
+    [TENON_SOURCE_CUDA] = {cuda, cuda_vectors, "static __device__ void", "", "extern \"C\" __global__",
+                           "static __device__", TN_CUDA_PREFIX "##name", ""},
+    [TENON_SOURCE_C] = {c, c_vectors, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline",
+                        "name", "tenon_id, "}};
 
 /* "TENON_P_##k1(t1, n1), ..." */
 static void add_list(tn_text_t *text, const char *format, int count) {
@@ -259,8 +356,8 @@ static void add_body(tn_text_t *text, const dialect_t *d, int count) {
 void tn_prelude(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
   bool is_c = language == TENON_SOURCE_C;
-  tn_text_add(text, "#define TENON_ON_DEVICE 1\n#define TENON_WANTED %s\n#define TENON_UNWANTED %s\n%s%s", d->entry,
-              d->other, d->words, all);
+  tn_text_add(text, "#define TENON_ON_DEVICE 1\n#define TENON_WANTED %s\n#define TENON_UNWANTED %s\n%s%s%s", d->entry,
+              d->other, d->words, d->vectors, all);
   for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) {
     tn_text_add(text, "#define TENON_SOURCE_%d(name, ", n);
     add_list(text, "k%, t%, n%", n);

@@ -39,6 +39,26 @@ TENON_SOURCE_3(copy_bf16, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) 
   TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
 }
 
+/* Pieces of 29 elements, so that vectors lie at any place: 4, 8 and 16 of them by vectors, these through the group's memory. */
+TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, SHARED, float, room) {
+  LOCAL float *own = room + 16 * get_local_id(0);
+  TENON_EACH(i, pieces) {
+    int64_t at = i * 29;
+    float4 a = load4(x, at);
+    a = 2.0f - a * a;
+    a += splat4(x[at + 28]);
+    lane(a, 2) = lane(a, 1) - 3;
+    store4(y, at, a / 4.0f);
+    float8 b = mad8(0.5f, load8(x, at + 4), load8(x, at));
+    b -= mad8(splat8(-2), b, splat8(0));
+    store8(y, at + 4, -b);
+    float16 c = load16(x, at + 12);
+    store16(own, 0, c * 3.0f);
+    store16(y, at + 12, load16(own, 0) + c);
+    y[at + 28] = x[at + 28];
+  }
+}
+
 TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, which) {
   TENON_EACH(i, n) {
     float v = x[i], r = v;
@@ -72,9 +92,10 @@ TENON_POINTWISE_2(farther, float, float, a, float, b) { return a * a > b * b ? a
 TENON_POINTWISE_3(chosen, int32_t, int32_t, which, int32_t, a, int32_t, b) { return which ? a : b; }
 
 #ifndef TENON_ON_DEVICE
-enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN, FUNCTION_OF };
+enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN, FUNCTION_OF, BY_VECTORS };
 TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
-           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen}, {"function_of", function_of})
+           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen}, {"function_of", function_of},
+           {"by_vectors", by_vectors})
 TENON_POINTWISE_RUN(code, FARTHER, farther, 2)
 TENON_POINTWISE_RUN(code, CHOSEN, chosen, 3)
 
@@ -112,6 +133,13 @@ static tenon_status_t function_run(tenon_call_t *call) {
   return tenon_each(call, &code, FUNCTION_OF, n, arguments, 4);
 }
 
+static tenon_status_t vectors_run(tenon_call_t *call) {
+  int64_t pieces = tenon_count(call->inputs[0]) / 29;
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]),
+                                               TENON_VALUE(pieces), tenon_shared(16 * sizeof(float))};
+  return tenon_each(call, &code, BY_VECTORS, pieces, arguments, 4);
+}
+
 static tenon_status_t bf16_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
@@ -135,6 +163,8 @@ TENON_LIBRARY(source, "1.0.0",
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("", scatter_run)),
   TENON_OP("function(Tensor x, *, int which) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", function_run)),
+  TENON_OP("vectors(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", vectors_run)),
   TENON_OP("half_more(Tensor x) -> Tensor", TENON_TYPES("x: bf16; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("bf16", bf16_run)),
   TENON_OP("farther(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a: f32; b = a; out = a"),

@@ -53,6 +53,7 @@ static tenon_status_t call_on(tenon_device_t device, const char *name, const cha
   return status;
 }
 
+enum { CASES = 5 };
 typedef struct case_t {
   const char *op, *attrs;
   tenon_tensor_t *inputs[2];
@@ -66,7 +67,10 @@ static void make_cases(case_t *c) {
   c[1] = (case_t){"source::row_sums", NULL, {made(TENON_F32, 2, shape), NULL}, 1e-5};
   c[2] = (case_t){"source::scatter", "size=97", {made(TENON_I32, 1, &n), made(TENON_F32, 1, &n)}, 1e-5};
   c[3] = (case_t){"source::half_more", NULL, {made(TENON_BF16, 1, &n), NULL}, 0};
+  const int64_t pieces = 29 * 345;
+  c[4] = (case_t){"source::vectors", NULL, {made(TENON_F32, 1, &pieces), NULL}, 0};
   uint64_t state = 5;
+  for (int64_t i = 0; i < pieces; i++) ((float *)c[4].inputs[0]->data)[i] = (float)(draw(&state) % 100000) / 7 - 5000;
   for (int i = 0; i < N; i++) {
     ((float *)c[0].inputs[0]->data)[i] = (float)draw(&state) / 1e6f;
     ((int32_t *)c[2].inputs[0]->data)[i] = (int32_t)(draw(&state) % 97);
@@ -77,7 +81,7 @@ static void make_cases(case_t *c) {
 }
 
 static void drop_cases(case_t *c) {
-  for (int i = 0; i < 4; i++) tenon_tensor_release(c[i].inputs[0]), tenon_tensor_release(c[i].inputs[1]);
+  for (int i = 0; i < CASES; i++) tenon_tensor_release(c[i].inputs[0]), tenon_tensor_release(c[i].inputs[1]);
 }
 
 static void compare(const tenon_tensor_t *found, const tenon_tensor_t *expected, double tolerance, const char *what) {
@@ -97,8 +101,19 @@ static void compare(const tenon_tensor_t *found, const tenon_tensor_t *expected,
   check_report(worst <= tolerance, __FILE__, __LINE__, "a device gives the CPU's results", text);
 }
 
+/* Element i of source::vectors, without vectors. */
+static float by_floats(const tenon_tensor_t *t, int64_t i) {
+  const float *x = (const float *)t->data + i / 29 * 29;
+  const int64_t k = i % 29;
+  const float square = x[k == 2 ? 1 : k] * x[k == 2 ? 1 : k], less = 2.0f - square, more = less + x[28];
+  if (k < 4) return (k == 2 ? more - 3 : more) / 4;
+  if (k < 12) return -(3 * (0.5f * x[k] + x[k - 4]));
+  const float three = 3 * x[k];
+  return k < 28 ? three + x[k] : x[k];
+}
+
 TEST("the CPU computes what C says") {
-  case_t c[4];
+  case_t c[CASES];
   tenon_tensor_t *out[2];
   setenv("TENON_CACHE", mkdtemp(folder), 1);
   load();
@@ -117,18 +132,22 @@ TEST("the CPU computes what C says") {
   for (int64_t i = 0; i < tenon_count(c[2].inputs[0]); i++) counts[((int32_t *)c[2].inputs[0]->data)[i]]++;
   CHECK(out[0] && memcmp(out[0]->data, counts, sizeof counts) == 0);
   tenon_tensor_release(out[0]), tenon_tensor_release(out[1]);
+  CHECK_STATUS(call_on((tenon_device_t){1, 0}, c[4].op, c[4].attrs, c[4].inputs, out), TENON_OK);
+  for (int64_t i = 0; out[0] && i < tenon_count(out[0]); i++)
+    CHECK(((float *)out[0]->data)[i] == by_floats(c[4].inputs[0], i));
+  tenon_tensor_release(out[0]);
   drop_cases(c);
 }
 
 TEST("pointwise with attributes, a reduction with memory of the group, a scatter with atomics: the same at groups of "
      "1, 3, 64, 256") {
   static const uint32_t groups[] = {1, 3, 64, 256};
-  case_t c[4];
+  case_t c[CASES];
   make_cases(c);
   for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
     if (!is_there(names[d])) continue;
     tenon_device_t device = device_of(names[d], 0);
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < CASES; k++) {
       tenon_tensor_t *expected[2], *found[2];
       CHECK_STATUS(call_on((tenon_device_t){1, 0}, c[k].op, c[k].attrs, c[k].inputs, expected), TENON_OK);
       for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
@@ -300,7 +319,7 @@ static void in_process(const char *device, int *out_compiled, int *out_read) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
-    case_t c[4];
+    case_t c[CASES];
     tenon_tensor_t *expected[2], *found[2];
     check_failures = 0;
     tn_program_counts = (tn_program_counts_t){0};
