@@ -41,12 +41,11 @@ bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
   return slot->by_dtype || is_quick(slot->only);
 }
 
-/* The memory of a dense tensor of a plug-in's device that is its own; NULL: of any other. */
+/* The memory of a dense tensor of a plug-in's device that is its own, perhaps pinned; NULL: of any other. */
 static inline tn_memory_t *plain_memory(const tenon_tensor_t *t) {
   if ((t->keys & (TN_TENSOR_OWNED | TN_TENSOR_UNSET | TN_KEY_STRIDED | TN_KEY_DETAIL)) != TN_TENSOR_OWNED) return NULL;
   const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
-  tn_memory_t *memory = storage && storage->release == tn_memory_put ? storage->context : NULL;
-  return memory && memory->stream ? memory : NULL; /* pinned memory is the host's, and of no stream */
+  return storage && storage->release == tn_memory_put ? storage->context : NULL;
 }
 
 /* Those of them that are there are used by the work of a ticket; false: one is not plain, or elsewhere. */
@@ -54,9 +53,10 @@ static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, ten
                              bool writes, tn_needs_t *needs, tenon_status_t *status) {
   for (uint32_t i = 0; i < count; i++) {
     if (!tensors[i]) continue;
-    tn_memory_t *memory = plain_memory(tensors[i]);
-    if (__builtin_expect(!memory || memory->ordinal != stream->ordinal, 0)) return false;
-    if ((*status = tn_memory_use(memory, stream, ticket, writes, needs)) != TENON_OK) return false;
+    tn_memory_t *m = plain_memory(tensors[i]);
+    if (__builtin_expect(!m, 0)) return false;
+    if (__builtin_expect(m->stream != stream, 0) && (!m->stream || m->ordinal != stream->ordinal)) return false;
+    if ((*status = tn_memory_use(m, stream, ticket, writes, needs)) != TENON_OK) return false;
   }
   return true;
 }
@@ -67,7 +67,8 @@ tenon_status_t tn_launch_directly(tenon_call_t *call) {
   const tn_slot_t *slot = tn_frame_of(call)->slot;
   const tn_kernel_t *kernel = slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
   tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
-  if (__builtin_expect(!first || (slot->by_dtype && !is_quick(kernel)), 0)) return tn_layer_prologue(call);
+  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !is_quick(kernel)), 0)) /* pinned: the host's */
+    return tn_layer_prologue(call);
   tn_ordinal_t *ordinal = first->ordinal;
   if (__builtin_expect(__atomic_load_n(&ordinal->state, __ATOMIC_ACQUIRE) != TN_ORDINAL_WORKS ||
                            __atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED),
@@ -78,8 +79,9 @@ tenon_status_t tn_launch_directly(tenon_call_t *call) {
   uint64_t ticket = tn_stream_ticket(stream, op->name);
   tn_needs_t needs;
   needs.count = 0;
-  tenon_status_t status = TENON_OK;
-  bool is_plain = use_plain(call->inputs, op->input_count, stream, ticket, false, &needs, &status) &&
+  tenon_status_t status = tn_memory_use(first, stream, ticket, false, &needs);
+  bool is_plain = status == TENON_OK &&
+                  use_plain(call->inputs + 1, op->input_count - 1, stream, ticket, false, &needs, &status) &&
                   use_plain(call->outputs, op->output_count, stream, ticket, true, &needs, &status);
   if (status == TENON_OK && needs.count) status = tn_stream_follow(stream, &needs);
   if (__builtin_expect(!is_plain || status != TENON_OK, 0)) { /* the ticket is of no work */
