@@ -7,9 +7,9 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build
-suites=(layers format header unit devices dispatch autograd install command errors examples search onnx models offload cuda sanitize)
+suites=(layers format header unit devices dispatch autograd python install command errors examples search onnx models offload cuda sanitize)
 declare -A about=(
-  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's"
+  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
@@ -18,7 +18,7 @@ run_layers() { "$python" tests/layers.py; }
 run_format() { # of clang-format 14, Debian 12's: others lay out differently
   clang-format --version | grep -q 'version 14' || { echo "skip: clang-format 14 is not installed"; echo "0 passed, 0 failed, 1 skipped"; return; }
   local bad=() files=()
-  mapfile -t files < <(find include src devices ops tools examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | sort)
+  mapfile -t files < <(find include src devices ops tools python examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | sort)
   mapfile -t bad < <(clang-format --style=file -n "${files[@]}" 2>&1 | sed -nE 's/^([^:]+):[0-9]+:.*warning: .*/\1/p' | sort -u)
   [ ${#bad[@]} -eq 0 ] || printf 'laid out differently: %s (make format)\n' "${bad[@]}"
   echo "$((${#files[@]} - ${#bad[@]})) passed, ${#bad[@]} failed, 0 skipped"
@@ -36,6 +36,14 @@ run_dispatch() {
 run_autograd() {
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/acceptance/autograd_test.py
+}
+run_python() { # with NumPy alone, and with PyTorch too
+  local log=$logs/python-parts.log
+  [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  "$python" tests/adapters/python_test.py Arrays Calls Guide Names Tensors 2>&1 | tee "$log"
+  if [ -x .venv-zoo/bin/python ]; then .venv-zoo/bin/python tests/adapters/python_test.py 2>&1 | tee -a "$log"
+  else echo "skip: .venv-zoo is missing (make test makes it)"; fi
+  grep -E '^[0-9]+ passed' "$log" | awk '{p += $1; f += $3; s += $5} END {print p " passed, " f " failed, " s " skipped"}'
 }
 run_install() { tests/acceptance/install_test.sh "$build"; }
 run_command() { "$python" tests/acceptance/command_test.py; }

@@ -201,9 +201,11 @@ static void print_json(const rows_t *rows) {
       text_add(&json, "%s\"%s\": ", k ? ", " : "", members[k].name);
       json_add_text(&json, members[k].text);
     }
-    text_add(&json, ", \"version\": %lld, \"pure\": %s, \"pointwise\": %s, \"random\": %s, \"kernels\": [",
+    text_add(&json,
+             ", \"version\": %lld, \"pure\": %s, \"pointwise\": %s, \"random\": %s, \"brief\": %s, \"kernels\": [",
              (long long)info->version, info->traits & TENON_PURE ? "true" : "false",
-             info->traits & TENON_POINTWISE ? "true" : "false", info->traits & TENON_RANDOM ? "true" : "false");
+             info->traits & TENON_POINTWISE ? "true" : "false", info->traits & TENON_RANDOM ? "true" : "false",
+             info->traits & TENON_BRIEF ? "true" : "false");
     for (int32_t k = 0; k < info->kernel_count; k++) {
       char *kernel = tenon_op_kernel(rows->items[i].op, k);
       text_add(&json, "%s", k ? ", " : "");

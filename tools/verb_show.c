@@ -80,8 +80,9 @@ static void print_op(const tenon_op_t *op) {
   print_text("types", info.types);
   print_text("shapes", info.shapes);
   print_text("where", info.where);
-  text_add(&traits, "%s%s%s", info.traits & TENON_PURE ? " pure" : "",
-           info.traits & TENON_POINTWISE ? " pointwise" : "", info.traits & TENON_RANDOM ? " random" : "");
+  text_add(&traits, "%s%s%s%s", info.traits & TENON_PURE ? " pure" : "",
+           info.traits & TENON_POINTWISE ? " pointwise" : "", info.traits & TENON_RANDOM ? " random" : "",
+           info.traits & TENON_BRIEF ? " brief" : "");
   print_text("traits", traits.size > 0 ? traits.data + 1 : NULL);
   print_text("gradient", info.gradient);
   print_text("batching", info.batching);

@@ -122,7 +122,8 @@ enum { /* for switch over tenon_dtype_id(); codes are DLPack's, STRING and LIST 
 enum { /* traits of an operator */
   TENON_PURE = 1,      /* results depend on inputs and attributes only; no effect that the schema does not show */
   TENON_POINTWISE = 2, /* output element i depends on input elements i, after broadcasting */
-  TENON_RANDOM = 4     /* draws from call->random; TENON_PURE is then meant apart from that */
+  TENON_RANDOM = 4,    /* draws from call->random; TENON_PURE is then meant apart from that */
+  TENON_BRIEF = 8      /* returns within microseconds: hosts with an interpreter lock need not give it up meanwhile */
 };
 #define TENON_MUST 0x40000000u
 /* clang-format on */

@@ -106,6 +106,10 @@ typedef struct tenon_argument_t {
   const char *const *choices;
   const char *name;
   tenon_value_t value; /* default */
+  uint32_t place;      /* among all arguments in the schema's order, or among the results */
+  uint32_t mark;       /* the letter of its alias mark: arguments and results of one letter share memory; 0: none */
+  uint32_t is_scalar;  /* an attribute that takes bool, int or float; its kind is FLOAT */
+  int32_t count;       /* of lists: how many the schema states; -1: any */
 } tenon_argument_t;
 /* The i-th argument of a role; INVALID past the last. */
 TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index,

@@ -435,7 +435,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_REUSE: set_text(b, &texts->reuse, item, "REUSE"); break;
   case TENON_TAG_REDUCES: set_text(b, &texts->reduces, item, "REDUCES"); break;
   case TENON_TAG_USES: set_text(b, &texts->uses, item, "USES"); break;
-  case TENON_TAG_TRAITS: op->traits = (uint64_t)item->number; break;
+  case TENON_TAG_TRAITS: op->traits = (uint32_t)item->number; break; /* the others are ours */
   case TENON_TAG_VERSION:
     op->version = item->number;
     if (item->number < 1)

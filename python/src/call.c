@@ -1,0 +1,320 @@
+/* Calls of operators.  A call converts its tensors on the stack, finds its attributes in those of the last call if they are the
+ * same objects, and gives the interpreter lock up meanwhile unless the operator is brief. */
+#include "operator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW = 8 }; /* tensors that are on the stack */
+#define OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
+
+static PyObject *out_name;
+
+bool calls_start(void) { return (out_name = PyUnicode_InternFromString("out")) != NULL; }
+
+/* ---- attributes --------------------------------------------------------------------------------------------------- */
+
+void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
+  if (!attrs || --attrs->references > 0) return;
+  for (uint32_t i = 0; i < count; i++) Py_XDECREF(attrs->objects[i]);
+  tenon_attrs_release(attrs->attrs);
+  free(attrs);
+}
+
+/* Of objects that cannot change, the same object is the same value. */
+static bool is_fixed(PyObject *object) {
+  return object == Py_None || PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyBool_Check(object);
+}
+
+static call_attrs_t *attrs_new(operator_t *self, PyObject *const *given) {
+  call_attrs_t *made = (call_attrs_t *)calloc(1, sizeof *made + self->count * sizeof *made->objects);
+  if (!made) return PyErr_NoMemory(), NULL;
+  made->references = 1;
+  tenon_status_t status = tenon_attrs_create(self->op, &made->attrs);
+  for (uint32_t i = 0; i < self->count && status == TENON_OK; i++) {
+    const tenon_argument_t *of = &self->parameters[i].of;
+    if (of->role != TENON_ARGUMENT_ATTR || !given[i]) continue;
+    if (!attribute_set(made->attrs, self->name, of, given[i])) return call_attrs_release(made, self->count), NULL;
+    Py_INCREF(made->objects[i] = given[i]);
+  }
+  if (status == TENON_OK) status = tenon_attrs_values(made->attrs, &made->values);
+  if (status == TENON_OK) return made;
+  call_attrs_release(made, self->count);
+  return raise_status(status), NULL;
+}
+
+/* A reference to the attributes; NULL with *out_default: nothing is given; else an exception is set. */
+static call_attrs_t *attrs_of(operator_t *self, PyObject *const *given, bool *out_default) {
+  bool any = false, same = self->last != NULL, fixed = true;
+  for (uint32_t i = 0; i < self->count; i++) {
+    const tenon_argument_t *of = &self->parameters[i].of;
+    if (of->role != TENON_ARGUMENT_ATTR) continue;
+    any = any || given[i] || (!of->has_default && !of->is_optional);
+    if (same && self->last->objects[i] != given[i]) same = false;
+    if (given[i] && !is_fixed(given[i])) fixed = false;
+  }
+  *out_default = !any;
+  if (!any) return NULL;
+  if (same) return self->last->references++, self->last;
+  call_attrs_t *made = attrs_new(self, given);
+  if (!made || !fixed) return made;
+  call_attrs_release(self->last, self->count);
+  self->last = made;
+  return made->references++, made;
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+
+static bool too_many(const operator_t *self, Py_ssize_t count) {
+  PyErr_Format(PyExc_TypeError, "%s() takes at most %u positional argument%s, %zd were given", self->name,
+               self->positional, self->positional == 1 ? "" : "s", count);
+  return false;
+}
+
+static bool unknown(const operator_t *self, PyObject *name) {
+  PyObject *names = PyList_New(0);
+  for (uint32_t i = 0; names && i < self->count; i++)
+    if (PyList_Append(names, self->parameters[i].name) != 0) Py_CLEAR(names);
+  PyObject *comma = names ? PyUnicode_FromString(", ") : NULL, *list = comma ? PyUnicode_Join(comma, names) : NULL;
+  if (list) PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, out", self->name, name, list);
+  Py_XDECREF(names), Py_XDECREF(comma), Py_XDECREF(list);
+  return false;
+}
+
+/* Where each argument of a call is; NULL: not given. */
+static bool place(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **given,
+                  PyObject **out) {
+  if (count > (Py_ssize_t)self->positional) return too_many(self, count);
+  memcpy(given, args, (size_t)count * sizeof *given);
+  memset(given + count, 0, (self->count - (size_t)count) * sizeof *given);
+  *out = NULL;
+  Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+  for (Py_ssize_t k = 0; k < named; k++) {
+    PyObject *name = PyTuple_GetItem(names, k), **at = NULL;
+    if (name == out_name) at = out;
+    for (uint32_t i = 0; i < self->count && !at; i++)
+      if (self->parameters[i].name == name) at = &given[i];
+    for (uint32_t i = 0; i < self->count && !at; i++) /* not interned */
+      if (PyUnicode_Compare(self->parameters[i].name, name) == 0) at = &given[i];
+    if (!at && PyUnicode_Compare(out_name, name) == 0) at = out;
+    if (!at) return unknown(self, name);
+    if (*at) return PyErr_Format(PyExc_TypeError, "%s() got argument %R twice", self->name, name), false;
+    *at = args[count + k];
+  }
+  return true;
+}
+
+static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObject *object, origin_t *origin,
+                     tenon_tensor_t **out_list) {
+  argument_t argument;
+  if (!PyList_Check(object) && !PyTuple_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "%s: argument %s: expected a list of tensors, found %R", self->name, of->name,
+                 Py_TYPE(object));
+    return false;
+  }
+  Py_ssize_t count = PySequence_Size(object), made = 0;
+  tenon_tensor_t **items = (tenon_tensor_t **)calloc((size_t)count + 1, sizeof *items);
+  bool good = items != NULL;
+  if (!items) PyErr_NoMemory();
+  for (; made < count && good; made += good) {
+    PyObject *item = PySequence_GetItem(object, made);
+    good = item && argument_set(&argument, item, ARGUMENT_KEPT, NULL, self->name, of->name, origin);
+    if (good) items[made] = argument.tensor;
+    if (good && !argument.is_reference) tenon_tensor_retain(argument.tensor);
+    Py_XDECREF(item);
+  }
+  if (good) {
+    tenon_status_t status = tenon_tensor_list(items, (int32_t)count, out_list);
+    if (!(good = status == TENON_OK)) raise_status(status);
+  }
+  for (Py_ssize_t i = 0; i < made; i++) tenon_tensor_release(items[i]);
+  free(items);
+  return good;
+}
+
+typedef struct frame_t { /* of a call */
+  origin_t origin;
+  uint32_t input_count, output_count; /* that are set */
+  tenon_tensor_t *inputs[OPERATOR_MOST], *outputs[OPERATOR_MOST];
+  argument_t *arguments; /* of inputs, then of results that are given */
+  tenon_tensor_t *lists[OPERATOR_MOST];
+} frame_t;
+
+static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *object, const tenon_tensor_t *first,
+                      frame_t *frame) {
+  uint32_t k = (uint32_t)of->index;
+  int flags = (self->keeps ? ARGUMENT_KEPT : 0) | (of->is_written ? ARGUMENT_WRITTEN : 0);
+  if (of->kind == TENON_KIND_TENSORS) {
+    if (!list_set(self, of, object, &frame->origin, &frame->lists[k])) return false;
+    frame->inputs[k] = frame->lists[k];
+    return true;
+  }
+  bool good = argument_set(&frame->arguments[k], object, flags, first, self->name, of->name, &frame->origin);
+  frame->inputs[k] = good ? frame->arguments[k].tensor : NULL;
+  return good;
+}
+
+/* Numbers of Python's come last: they take the dtype of the first tensor. */
+static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame) {
+  const tenon_tensor_t *first = NULL;
+  uint32_t numbers = 0;
+  for (uint32_t k = 0; k < self->inputs; k++) {
+    frame->arguments[k].is_reference = false, frame->arguments[k].object = NULL;
+    frame->inputs[k] = frame->lists[k] = NULL;
+  }
+  frame->input_count = self->inputs;
+  for (uint32_t i = 0; i < self->count; i++) {
+    const tenon_argument_t *of = &self->parameters[i].of;
+    if (of->role != TENON_ARGUMENT_INPUT) continue;
+    if (!given[i] || given[i] == Py_None) {
+      if (of->is_optional) continue;
+      PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a tensor", self->name, of->name);
+      return false;
+    }
+    bool is_number = PyFloat_Check(given[i]) || PyLong_Check(given[i]);
+    numbers += is_number;
+    if (is_number) continue;
+    if (!input_set(self, of, given[i], NULL, frame)) return false;
+    if (!first && of->kind == TENON_KIND_TENSOR) first = frame->inputs[of->index];
+  }
+  for (uint32_t i = 0; i < self->count && numbers; i++) {
+    const tenon_argument_t *of = &self->parameters[i].of;
+    if (of->role != TENON_ARGUMENT_INPUT || !given[i] || !(PyFloat_Check(given[i]) || PyLong_Check(given[i]))) continue;
+    if (!input_set(self, of, given[i], first, frame)) return false;
+  }
+  return true;
+}
+
+/* Results that are given: one object, or a sequence with None where one is to be made. */
+static bool outputs_set(operator_t *self, PyObject *out, frame_t *frame) {
+  memset(frame->outputs, 0, self->outputs * sizeof *frame->outputs);
+  if (!out || out == Py_None) return true;
+  bool is_list = PyTuple_Check(out) || PyList_Check(out);
+  Py_ssize_t count = is_list ? PySequence_Size(out) : 1;
+  if (count != (Py_ssize_t)self->outputs) {
+    PyErr_Format(PyExc_TypeError, "%s: out: expected %u tensors, one for each result, found %zd", self->name,
+                 self->outputs, count);
+    return false;
+  }
+  for (Py_ssize_t o = 0; o < count; o++) {
+    PyObject *item = is_list ? PySequence_GetItem(out, o) : (Py_INCREF(out), out);
+    argument_t *argument = &frame->arguments[self->inputs + o];
+    argument->is_reference = false, argument->object = NULL;
+    frame->output_count = (uint32_t)o + 1;
+    bool good = item && (item == Py_None ||
+                         argument_set(argument, item, ARGUMENT_WRITTEN, NULL, self->name, "out", &frame->origin));
+    if (good && item != Py_None) frame->outputs[o] = argument->tensor;
+    Py_XDECREF(item); /* the sequence holds it */
+    if (!good) return false;
+  }
+  return true;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
+  tenon_tensor_t *tensor = frame->outputs[o];
+  frame->outputs[o] = NULL;
+  if (!tensor) Py_RETURN_NONE;
+  if (o < frame->output_count && frame->arguments[self->inputs + o].object) /* it was given */
+    return Py_INCREF(frame->arguments[self->inputs + o].object), frame->arguments[self->inputs + o].object;
+  for (uint32_t i = 0; i < self->inputs; i++)
+    if (frame->inputs[i] == tensor && frame->arguments[i].object) { /* the argument itself, written to */
+      tenon_tensor_release(tensor);
+      return Py_INCREF(frame->arguments[i].object), frame->arguments[i].object;
+    }
+  if (tenon_dtype_id(tensor->dtype) != TENON_LIST) return result_of(tensor, &frame->origin);
+  PyObject *list = PyList_New(0);
+  for (int64_t i = 0; list && i < tensor->shape[0]; i++) {
+    tenon_tensor_t *item = ((tenon_tensor_t **)tensor->data)[i];
+    tenon_tensor_retain(item);
+    PyObject *object = result_of(item, &frame->origin);
+    if (!object || PyList_Append(list, object) != 0) Py_CLEAR(list);
+    Py_XDECREF(object);
+  }
+  tenon_tensor_release(tensor);
+  return list;
+}
+
+static PyObject *results_of(const operator_t *self, frame_t *frame) {
+  if (self->outputs == 0) Py_RETURN_NONE;
+  if (self->outputs == 1) return object_of(self, frame, 0);
+  PyObject *tuple = PyTuple_New((Py_ssize_t)self->outputs);
+  for (uint32_t o = 0; tuple && o < self->outputs; o++) {
+    PyObject *object = object_of(self, frame, o);
+    if (!object || PyTuple_SetItem(tuple, (Py_ssize_t)o, object) != 0) Py_CLEAR(tuple);
+  }
+  for (uint32_t o = 0; o < self->outputs; o++) /* those that no object has taken */
+    if (frame->outputs[o] && !(o < frame->output_count && frame->arguments[self->inputs + o].object))
+      tenon_tensor_release(frame->outputs[o]);
+  return tuple;
+}
+
+/* ---- the call ----------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t run(const operator_t *self, const tenon_value_t *values, frame_t *frame, bool all_given) {
+  if (all_given) return tenon_op_call_into(self->op, values, frame->inputs, frame->outputs);
+  return tenon_op_call(self->op, values, frame->inputs, frame->outputs, 0);
+}
+
+static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *out, argument_t *arguments) {
+  frame_t frame;
+  bool is_default;
+  PyObject *result = NULL;
+  frame.origin = (origin_t){FAMILY_UNKNOWN, NULL, NULL};
+  frame.arguments = arguments, frame.input_count = frame.output_count = 0;
+  call_attrs_t *attrs = attrs_of(self, given, &is_default);
+  if (!attrs && !is_default) return NULL;
+  if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame)) {
+    bool all_given = out && out != Py_None && self->outputs;
+    for (uint32_t o = 0; o < self->outputs; o++) all_given = all_given && frame.outputs[o];
+    tenon_status_t status;
+    const tenon_value_t *values = attrs ? attrs->values : NULL;
+    if (self->is_brief) status = run(self, values, &frame, all_given);
+    else {
+      PyThreadState *state = PyEval_SaveThread();
+      status = run(self, values, &frame, all_given);
+      PyEval_RestoreThread(state);
+    }
+    result = status == TENON_OK ? results_of(self, &frame) : raise_status(status);
+  }
+  for (uint32_t i = 0; i < frame.input_count; i++) {
+    argument_release(&arguments[i]);
+    if (self->has_lists) tenon_tensor_release(frame.lists[i]);
+  }
+  for (uint32_t o = 0; o < frame.output_count; o++) argument_release(&arguments[self->inputs + o]);
+  call_attrs_release(attrs, self->count);
+  return result;
+}
+
+PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
+  operator_t *self = (operator_t *)object;
+  PyObject *given[OPERATOR_MOST], *out;
+  argument_t few[FEW], *arguments = few;
+  if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
+  if (!place(self, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names, given, &out)) return NULL;
+  if (self->inputs + self->outputs > FEW)
+    arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
+  if (!arguments) return PyErr_NoMemory();
+  PyObject *result = call_with(self, given, out, arguments);
+  if (arguments != few) free(arguments);
+  return result;
+}
+
+PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
+  PyObject *args[2 * OPERATOR_MOST + 2], *names = NULL, *result = NULL;
+  Py_ssize_t count = PyTuple_Size(tuple), extra = named ? PyDict_Size(named) : 0, at = 0, k = 0;
+  PyObject *name, *value;
+  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + 1) return too_many((operator_t *)object, count + extra), NULL;
+  for (; at < count; at++) args[at] = PyTuple_GetItem(tuple, at);
+  if (extra && !(names = PyTuple_New(extra))) return NULL;
+  for (Py_ssize_t position = 0; named && PyDict_Next(named, &position, &name, &value); k++) {
+    Py_INCREF(name);
+    if (PyTuple_SetItem(names, k, name) != 0) return Py_DECREF(names), NULL;
+    args[count + k] = value;
+  }
+  result = operator_vectorcall(object, args, (size_t)count, names);
+  Py_XDECREF(names);
+  return result;
+}

@@ -1,0 +1,101 @@
+/* What the files of the extension share.  Only the limited API of Python 3.9 and tenon.h: one build serves every later Python with
+ * the interpreter lock.  Functions give NULL, -1 or false with a Python exception set, and are called with the lock held. */
+#ifndef TENON_PYTHON_CORE_H
+#define TENON_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <tenon/tenon.h>
+
+/* ---- errors (error.c) --------------------------------------------------------------------------------------------- */
+
+extern PyObject *error_class; /* tenon.Error, the base of all */
+bool errors_add(PyObject *module);
+/* Raises the exception of a status, with the thread's message; gives NULL. */
+PyObject *raise_status(tenon_status_t status);
+/* The exceptions that hold a message of ours. */
+PyObject *raise_invalid(const char *format, ...);
+
+/* ---- arguments and results of calls (argument.c) ------------------------------------------------------------------ */
+
+typedef enum family_t {
+  FAMILY_UNKNOWN,
+  FAMILY_TENON,    /* tenon.Tensor */
+  FAMILY_NUMPY,    /* numpy.ndarray, read in place */
+  FAMILY_EXCHANGE, /* a type with DLPack's C exchange table: torch.Tensor */
+  FAMILY_DLPACK    /* a type with __dlpack__ */
+} family_t;
+typedef struct origin_t { /* of a call: that of its first tensor that is not tenon's, which results take after */
+  family_t family;
+  PyObject *object;               /* borrowed */
+  const struct exchange_t *table; /* of FAMILY_EXCHANGE */
+} origin_t;
+typedef struct argument_t { /* a tensor argument of one call; lives no longer than that */
+  tenon_tensor_t *tensor;   /* &view, or a reference */
+  PyObject *object;         /* borrowed */
+  bool is_reference;        /* to be released */
+  tenon_tensor_t view;
+  int64_t strides[TENON_RANK_MAX];
+} argument_t;
+enum {
+  ARGUMENT_KEPT = 1,
+  ARGUMENT_WRITTEN = 2
+}; /* it may be kept, so it is not on the stack; its memory is written to */
+/* Sets argument->tensor; numbers of Python's become tensors without axes, of `like`'s dtype.  op, name:
+ * for messages. */
+bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon_tensor_t *like, const char *op,
+                  const char *name, origin_t *origin);
+static inline void argument_release(argument_t *argument) {
+  if (argument->is_reference) tenon_tensor_release(argument->tensor);
+}
+/* A result as an object of that origin; takes the reference over. */
+PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin);
+
+/* ---- NumPy (numpy.c) ---------------------------------------------------------------------------------------------- */
+
+extern PyTypeObject *numpy_type; /* numpy.ndarray; NULL: the program was not seen to have imported NumPy */
+bool numpy_is_array(PyObject *object);
+bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, argument_t *argument);
+/* Over the same memory; takes the reference over.  No type of NumPy's has the dtype: gives a tenon.Tensor. */
+PyObject *numpy_of(tenon_tensor_t *tensor);
+
+/* ---- DLPack (dlpack.c) -------------------------------------------------------------------------------------------- */
+
+const struct exchange_t *exchange_of(PyTypeObject *type); /* NULL: it has none */
+bool exchange_view(const struct exchange_t *table, PyObject *object, const char *op, const char *name,
+                   argument_t *argument);
+PyObject *exchange_result(const struct exchange_t *table, tenon_tensor_t *tensor); /* takes the reference over */
+/* A new tensor over the memory of an object with __dlpack__. */
+bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor);
+/* A capsule, as x.__dlpack__(stream, max_version, dl_device, copy) gives it; each may be NULL. */
+PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_version, PyObject *dl_device,
+                        PyObject *copy);
+
+/* ---- tensors (tensor.c) ------------------------------------------------------------------------------------------- */
+
+extern PyTypeObject *tensor_type;
+bool tensors_add(PyObject *module);
+PyObject *tensor_new(tenon_tensor_t *tensor); /* takes the reference over */
+tenon_tensor_t *tensor_get(PyObject *object); /* borrowed */
+/* A tensor over an object's memory, which stays alive as long; the view's strides may be the argument's. */
+tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object);
+PyObject *dtype_text(tenon_dtype_t dtype);
+bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype);
+bool device_from(PyObject *object, tenon_device_t *out_device);
+PyObject *device_text(tenon_device_t device);
+
+/* ---- attributes (attribute.c) ------------------------------------------------------------------------------------- */
+
+/* Sets one of `attrs` from an object. */
+bool attribute_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t *of, PyObject *object);
+PyObject *attribute_object(const tenon_argument_t *of); /* its default; None: it has none */
+
+/* ---- operators (operator.c) and libraries (library.c) ------------------------------------------------------------- */
+
+bool operators_add(PyObject *module);
+PyObject *operator_new(const tenon_op_t *op, PyObject *library); /* library NULL: built in, or another's */
+void operator_end(PyObject *object);                             /* its library is unloaded: calls fail from here on */
+bool libraries_add(PyObject *module);
+
+#endif

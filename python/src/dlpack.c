@@ -1,0 +1,233 @@
+/* DLPack: objects of others as tensors, by the table of C functions that their type offers (__dlpack_c_exchange_api__, of DLPack
+ * 1.3) or by __dlpack__; and tensors for others. */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct version_t {
+  uint32_t major, minor;
+} version_t;
+typedef struct dl_tensor_t {
+  void *data;
+  tenon_device_t device;
+  int32_t ndim;
+  tenon_dtype_t dtype;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+} dl_tensor_t;
+struct DLManagedTensorVersioned {
+  version_t version;
+  void *context;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags;
+  dl_tensor_t tensor;
+};
+struct DLManagedTensor {
+  dl_tensor_t tensor;
+  void *context;
+  void (*deleter)(struct DLManagedTensor *self);
+};
+typedef struct DLManagedTensorVersioned versioned_t;
+typedef struct DLManagedTensor legacy_t;
+
+typedef struct exchange_t { /* DLPackExchangeAPI */
+  version_t version;
+  const struct exchange_t *previous;
+  int (*allocate)(dl_tensor_t *prototype, versioned_t **out, void *context,
+                  void (*set_error)(void *context, const char *kind, const char *message));
+  int (*from_object)(void *object, versioned_t **out);
+  int (*to_object)(versioned_t *managed, void **out);
+  int (*view)(void *object, dl_tensor_t *out);
+  int (*stream)(int32_t device_type, int32_t device_id, void **out);
+} exchange_t;
+
+static const char table_name[] = "dlpack_exchange_api", versioned_name[] = "dltensor_versioned",
+                  legacy_name[] = "dltensor";
+
+/* ---- the table of C functions ------------------------------------------------------------------------------------- */
+
+enum { KNOWN = 16 };
+static struct known_t { /* types that were asked; they are kept, so that no other type comes to lie where they lay */
+  PyTypeObject *type;
+  const exchange_t *table;
+} known[KNOWN];
+static int known_count;
+
+static const exchange_t *ask(PyTypeObject *type) {
+  const exchange_t *table = NULL;
+  PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
+  if (capsule && PyCapsule_IsValid(capsule, table_name))
+    table = (const exchange_t *)PyCapsule_GetPointer(capsule, table_name);
+  Py_XDECREF(capsule);
+  PyErr_Clear();
+  while (table && table->version.major != 1) table = table->previous;
+  if (known_count == KNOWN) known_count = 0; /* more types than programs have: begin anew */
+  Py_INCREF(type);
+  Py_XDECREF(known[known_count].type);
+  known[known_count++] = (struct known_t){type, table};
+  return table;
+}
+
+const exchange_t *exchange_of(PyTypeObject *type) {
+  for (int i = 0; i < KNOWN && known[i].type; i++)
+    if (known[i].type == type) return known[i].table;
+  return ask(type);
+}
+
+/* Memory of devices, in order with the stream that its framework uses. */
+static bool import_view(const exchange_t *table, const dl_tensor_t *dl, argument_t *argument) {
+  tenon_stream_t *stream = NULL;
+  void *native = NULL;
+  tenon_status_t status = TENON_OK;
+  if (table->stream(dl->device.type, dl->device.id, &native) != 0) return false;
+  if (native) status = tenon_stream_import(dl->device, native, &stream);
+  tenon_external_t external = {.size = sizeof external,
+                               .device = dl->device,
+                               .data = dl->data,
+                               .byte_offset = dl->byte_offset,
+                               .dtype = dl->dtype,
+                               .ndim = dl->ndim,
+                               .shape = dl->shape,
+                               .strides = dl->strides,
+                               .stream = stream};
+  if (status == TENON_OK) status = tenon_tensor_import(&external, &argument->tensor);
+  tenon_stream_release(stream);
+  if (status != TENON_OK) return raise_status(status), false;
+  return argument->is_reference = true;
+}
+
+bool exchange_view(const exchange_t *table, PyObject *object, const char *op, const char *name, argument_t *argument) {
+  dl_tensor_t dl;
+  (void)op, (void)name;
+  if (!table->view) {
+    if (!dlpack_import(object, &argument->tensor)) return false;
+    return argument->is_reference = true;
+  }
+  if (table->view(object, &dl) != 0) return false;
+  if (dl.device.type != 1) return import_view(table, &dl, argument);
+  tenon_status_t status = tenon_tensor_view(&argument->view, (char *)dl.data + dl.byte_offset, dl.dtype, dl.ndim,
+                                            dl.shape, dl.strides, argument->strides);
+  if (status != TENON_OK) return raise_status(status), false;
+  argument->tensor = &argument->view;
+  return true;
+}
+
+PyObject *exchange_result(const exchange_t *table, tenon_tensor_t *tensor) {
+  versioned_t *managed = NULL;
+  void *object = NULL;
+  tenon_status_t status = tenon_tensor_to_dlpack(tensor, &managed);
+  tenon_tensor_release(tensor);
+  if (status != TENON_OK) return raise_status(status);
+  if (table->to_object(managed, &object) == 0) return (PyObject *)object;
+  managed->deleter(managed);
+  return NULL;
+}
+
+/* ---- __dlpack__ --------------------------------------------------------------------------------------------------- */
+
+static PyObject *capsule_of(PyObject *object) {
+  PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *empty = PyTuple_New(0), *capsule = NULL;
+  PyObject *named = Py_BuildValue("{s:(ii)}", "max_version", 1, 3);
+  if (method && empty && named) capsule = PyObject_Call(method, empty, named);
+  if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer of before DLPack 1 */
+    PyErr_Clear();
+    capsule = PyObject_CallObject(method, NULL);
+  }
+  Py_XDECREF(method), Py_XDECREF(empty), Py_XDECREF(named);
+  return capsule;
+}
+
+bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor) {
+  PyObject *capsule = capsule_of(object);
+  tenon_status_t status;
+  if (!capsule) return false;
+  if (PyCapsule_IsValid(capsule, versioned_name)) {
+    status = tenon_tensor_from_dlpack((versioned_t *)PyCapsule_GetPointer(capsule, versioned_name), out_tensor);
+    if (status == TENON_OK) PyCapsule_SetName(capsule, "used_dltensor_versioned");
+  } else if (PyCapsule_IsValid(capsule, legacy_name)) {
+    status = tenon_tensor_from_dlpack_legacy((legacy_t *)PyCapsule_GetPointer(capsule, legacy_name), out_tensor);
+    if (status == TENON_OK) PyCapsule_SetName(capsule, "used_dltensor");
+  } else {
+    Py_DECREF(capsule);
+    PyErr_Format(PyExc_TypeError, "%R.__dlpack__() gave no DLPack capsule that has not been used", Py_TYPE(object));
+    return false;
+  }
+  Py_DECREF(capsule);
+  if (status != TENON_OK) raise_status(status);
+  return status == TENON_OK;
+}
+
+static void drop_versioned(PyObject *capsule) {
+  versioned_t *managed = (versioned_t *)PyCapsule_GetPointer(capsule, versioned_name);
+  if (managed) managed->deleter(managed);
+  else PyErr_Clear(); /* it was used */
+}
+
+static void drop_legacy(PyObject *capsule) {
+  legacy_t *managed = (legacy_t *)PyCapsule_GetPointer(capsule, legacy_name);
+  if (managed) managed->deleter(managed);
+  else PyErr_Clear();
+}
+
+/* The consumer's stream, as the array API standard numbers it.  False: an exception is set. */
+static bool stream_from(PyObject *object, tenon_device_t device, tenon_dlpack_t *options) {
+  if (!object || object == Py_None) {
+    if (device.type != 2) return true;
+    object = NULL;
+  }
+  long long number = object ? PyLong_AsLongLong(object) : 1;
+  if (number == -1 && PyErr_Occurred()) return false;
+  if (number == -1) return options->flags |= TENON_DLPACK_UNORDERED, true;
+  if (device.type == 1)
+    return raise_invalid("__dlpack__: stream=%lld: a tensor of the host has no stream: expected None", number), false;
+  if (device.type == 2 && number == 0)
+    return raise_invalid("__dlpack__: stream=0 is ambiguous for CUDA: expected 1 or 2, or a handle"), false;
+  tenon_status_t status = tenon_stream_import(device, (void *)(intptr_t)number, &options->stream);
+  if (status != TENON_OK) raise_status(status);
+  return status == TENON_OK;
+}
+
+static PyObject *export_as(tenon_tensor_t *tensor, const tenon_dlpack_t *options, bool is_versioned) {
+  versioned_t *versioned = NULL;
+  legacy_t *legacy = NULL;
+  tenon_status_t status = is_versioned ? tenon_tensor_to_dlpack_on(tensor, options, &versioned)
+                                       : tenon_tensor_to_dlpack_legacy_on(tensor, options, &legacy);
+  if (status != TENON_OK) {
+    PyErr_SetString(PyExc_BufferError, tenon_error());
+    return NULL;
+  }
+  PyObject *capsule = is_versioned ? PyCapsule_New(versioned, versioned_name, drop_versioned)
+                                   : PyCapsule_New(legacy, legacy_name, drop_legacy);
+  if (!capsule && is_versioned) versioned->deleter(versioned);
+  if (!capsule && !is_versioned) legacy->deleter(legacy);
+  return capsule;
+}
+
+PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_version, PyObject *dl_device,
+                        PyObject *copy) {
+  tenon_dlpack_t options = {.size = sizeof options};
+  long major = 0;
+  int copies = copy && copy != Py_None ? PyObject_IsTrue(copy) : 0;
+  if (copies < 0 || !stream_from(stream, tensor->device, &options)) return NULL;
+  if (copies) options.flags |= TENON_DLPACK_COPY;
+  if (max_version && max_version != Py_None) {
+    PyObject *first = PySequence_GetItem(max_version, 0);
+    major = first ? PyLong_AsLong(first) : -1;
+    Py_XDECREF(first);
+    if (major == -1 && PyErr_Occurred()) return tenon_stream_release(options.stream), NULL;
+  }
+  if (dl_device && dl_device != Py_None) {
+    int type, id;
+    if (!PyArg_ParseTuple(dl_device, "ii;dl_device: expected (type, id)", &type, &id))
+      return tenon_stream_release(options.stream), NULL;
+    if (type != tensor->device.type || id != tensor->device.id) {
+      PyErr_Format(PyExc_BufferError,
+                   "__dlpack__: the tensor is on device (%d, %d), not (%d, %d): copy it by x.to(device)",
+                   (int)tensor->device.type, (int)tensor->device.id, type, id);
+      return tenon_stream_release(options.stream), NULL;
+    }
+  }
+  PyObject *capsule = export_as(tensor, &options, major >= 1);
+  tenon_stream_release(options.stream);
+  return capsule;
+}

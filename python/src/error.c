@@ -1,0 +1,69 @@
+/* Exceptions: one class for each status that callers tell apart, all of them tenon.Error and the class of Python's own that says
+ * the same. */
+#include "core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+PyObject *error_class;
+
+typedef struct class_t {
+  tenon_status_t status;
+  const char *name, *doc;
+  PyObject **also; /* the class of Python's own */
+  PyObject *class;
+} class_t;
+
+static class_t classes[] = {
+    {TENON_INVALID, "InvalidError", "An argument is wrong: its dtype, shape, device or value.", &PyExc_ValueError,
+     NULL},
+    {TENON_NOT_FOUND, "NotFoundError", "There is no such operator, library, device or file.", &PyExc_LookupError, NULL},
+    {TENON_EXISTS, "ExistsError", "Something of that name is there already.", &PyExc_ValueError, NULL},
+    {TENON_DENIED, "DeniedError", "A rule of loading refuses it.", &PyExc_PermissionError, NULL},
+    {TENON_MEMORY, "OutOfMemoryError", "There is not enough memory, of the host or of a device.", &PyExc_MemoryError,
+     NULL},
+    {TENON_RANGE, "RangeError", "A number or an index is out of range.", &PyExc_ValueError, NULL},
+    {TENON_UNIMPLEMENTED, "UnimplementedError", "There is no kernel for it.", &PyExc_NotImplementedError, NULL},
+    {TENON_CANCELLED, "CancelledError", "The work was given up.", NULL, NULL}};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+static bool add(PyObject *module, class_t *c) {
+  char name[64];
+  PyObject *bases = c->also ? PyTuple_Pack(2, error_class, *c->also) : PyTuple_Pack(1, error_class);
+  snprintf(name, sizeof name, "tenon.%s", c->name);
+  if (bases) c->class = PyErr_NewExceptionWithDoc(name, c->doc, bases, NULL);
+  Py_XDECREF(bases);
+  if (!c->class) return false;
+  Py_INCREF(c->class);
+  return PyModule_AddObject(module, c->name, c->class) == 0;
+}
+
+bool errors_add(PyObject *module) {
+  error_class = PyErr_NewExceptionWithDoc("tenon.Error",
+                                          "What the runtime, a library or a kernel reports.  The text says what was "
+                                          "expected and what was found.",
+                                          PyExc_RuntimeError, NULL);
+  if (!error_class) return false;
+  Py_INCREF(error_class);
+  if (PyModule_AddObject(module, "Error", error_class) != 0) return false;
+  for (size_t i = 0; i < CLASSES; i++)
+    if (!add(module, &classes[i])) return false;
+  return true;
+}
+
+PyObject *raise_status(tenon_status_t status) {
+  PyObject *class = error_class;
+  if (PyErr_Occurred()) return NULL; /* an operator in Python raised it */
+  for (size_t i = 0; i < CLASSES; i++)
+    if (classes[i].status == status) class = classes[i].class;
+  PyErr_SetString(class, tenon_error());
+  return NULL;
+}
+
+PyObject *raise_invalid(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  PyErr_FormatV(classes[0].class, format, arguments);
+  va_end(arguments);
+  return NULL;
+}

@@ -1,0 +1,139 @@
+/* tenon.Library: a loaded library and its operators.  The module's functions about operators stand here too. */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct library_t {
+  PyObject_HEAD tenon_library_t *library; /* NULL: unloaded */
+  PyObject *operators;                    /* a dictionary by name without the namespace */
+} library_t;
+
+static PyTypeObject *library_type;
+
+static bool fill(library_t *self) {
+  for (int32_t i = 0, n = tenon_library_op_count(self->library); i < n; i++) {
+    const tenon_op_t *op = tenon_library_op(self->library, i);
+    tenon_op_info_t info = {.size = sizeof info};
+    tenon_op_info(op, &info);
+    const char *colons = strstr(info.name, "::");
+    PyObject *object = operator_new(op, NULL);
+    int status = object ? PyDict_SetItemString(self->operators, colons ? colons + 2 : info.name, object) : -1;
+    Py_XDECREF(object);
+    if (status != 0) return false;
+  }
+  return true;
+}
+
+static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"path", "flags", NULL};
+  PyObject *path;
+  unsigned flags = 0;
+  tenon_library_t *library = NULL;
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", names, PyUnicode_FSConverter, &path, &flags)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_library_load(PyBytes_AsString(path), flags, &library);
+  Py_END_ALLOW_THREADS Py_DECREF(path);
+  if (status != TENON_OK) return raise_status(status);
+  library_t *self = PyObject_New(library_t, library_type);
+  if (!self) return tenon_library_release(library), NULL;
+  self->library = library, self->operators = PyDict_New();
+  if (self->operators && fill(self)) return (PyObject *)self;
+  Py_DECREF(self);
+  return NULL;
+}
+
+static void library_delete(PyObject *object) {
+  library_t *self = (library_t *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  tenon_library_retain(self->library); /* code stays loaded: operators of it may be held */
+  tenon_library_release(self->library);
+  Py_XDECREF(self->operators);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+static PyObject *unload(PyObject *object, PyObject *unused) {
+  library_t *self = (library_t *)object;
+  PyObject *name, *operator;
+  (void)unused;
+  if (!self->library) Py_RETURN_NONE;
+  tenon_status_t status = tenon_library_unload(self->library);
+  if (status != TENON_OK) return raise_status(status);
+  self->library = NULL;
+  for (Py_ssize_t at = 0; PyDict_Next(self->operators, &at, &name, &operator);) operator_end(operator);
+  PyDict_Clear(self->operators);
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_text(PyObject *object, void *which) {
+  const tenon_library_t *library = ((library_t *)object)->library;
+  const char *(*const functions[])(const tenon_library_t *) = {tenon_library_name, tenon_library_version,
+                                                               tenon_library_path};
+  if (!library) return PyErr_Format(error_class, "the library was unloaded");
+  return PyUnicode_DecodeFSDefault(functions[(intptr_t)which](library));
+}
+
+static PyObject *get_operators(PyObject *object, void *unused) {
+  (void)unused;
+  return Py_INCREF(((library_t *)object)->operators), ((library_t *)object)->operators;
+}
+
+static PyMethodDef methods[] = {
+    {"unload", unload, METH_NOARGS,
+     "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says what holds it."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef properties[] = {{"name", get_text, NULL, "Its namespace.", (void *)0},
+                                   {"version", get_text, NULL, "As it states it.", (void *)1},
+                                   {"path", get_text, NULL, "Its file, \"\" when it is linked in.", (void *)2},
+                                   {"operators", get_operators, NULL, "Its operators by name.", NULL},
+                                   {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, (void *)library_delete}, {Py_tp_methods, methods}, {Py_tp_getset, properties}, {0, NULL}};
+static PyType_Spec spec = {"tenon._core.Library", sizeof(library_t), 0, Py_TPFLAGS_DEFAULT, slots};
+
+/* ---- operators of the process ------------------------------------------------------------------------------------- */
+
+static PyObject *find(PyObject *module, PyObject *name) {
+  const tenon_op_t *op = NULL;
+  PyObject *bytes = PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
+  (void)module;
+  if (!bytes)
+    return PyErr_Occurred() ? NULL
+                            : PyErr_Format(PyExc_TypeError, "the name of an operator: expected a str, found %R", name);
+  tenon_status_t status = tenon_op_find(PyBytes_AsString(bytes), &op);
+  Py_DECREF(bytes);
+  return status == TENON_OK ? operator_new(op, NULL) : raise_status(status);
+}
+
+static PyObject *names(PyObject *module, PyObject *unused) {
+  const tenon_op_t *const *ops;
+  int32_t count;
+  (void)module, (void)unused;
+  tenon_status_t status = tenon_ops_list(&ops, &count);
+  if (status != TENON_OK) return raise_status(status);
+  PyObject *list = PyList_New(0);
+  for (int32_t i = 0; list && i < count; i++) {
+    tenon_op_info_t info = {.size = sizeof info};
+    tenon_op_info(ops[i], &info);
+    PyObject *name = PyUnicode_FromString(info.name);
+    if (!name || PyList_Append(list, name) != 0) Py_CLEAR(list);
+    Py_XDECREF(name);
+  }
+  tenon_ops_release(ops);
+  return list;
+}
+
+static PyMethodDef functions[] = {{"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
+                                   "load(path, flags=0)\n--\n\nLoads a library."},
+                                  {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
+                                  {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
+                                  {NULL, NULL, 0, NULL}};
+
+bool libraries_add(PyObject *module) {
+  library_type = (PyTypeObject *)PyType_FromSpec(&spec);
+  if (!library_type) return false;
+  Py_INCREF(library_type);
+  return PyModule_AddObject(module, "Library", (PyObject *)library_type) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}

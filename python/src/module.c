@@ -1,0 +1,66 @@
+/* The extension tenon._core. */
+#include "core.h"
+
+static PyObject *version(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  return PyUnicode_FromString(tenon_version());
+}
+
+static PyObject *doctor(PyObject *module, PyObject *unused) {
+  char *text;
+  (void)module, (void)unused;
+  tenon_status_t status = tenon_doctor(&text);
+  if (status != TENON_OK) return raise_status(status);
+  PyObject *report = PyUnicode_FromString(text);
+  tenon_text_release(text);
+  return report;
+}
+
+static PyObject *threads_set(PyObject *module, PyObject *count) {
+  long threads = PyLong_AsLong(count);
+  (void)module;
+  if (threads == -1 && PyErr_Occurred()) return NULL;
+  if (threads < 0 || threads > 4096) return raise_invalid("%ld threads: expected 0 (the default) to 4096", threads);
+  tenon_threads_set((int32_t)threads);
+  Py_RETURN_NONE;
+}
+
+static PyObject *threads_get(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  return PyLong_FromLong(tenon_threads_get());
+}
+
+/* Types and operators are those of the process: Python would give other interpreters a copy of the module's dictionary. */
+static PyObject *check_interpreter(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) Py_RETURN_NONE;
+  return PyErr_Format(PyExc_ImportError,
+                      "tenon works in the main interpreter only, and this is another: call it there");
+}
+
+static PyMethodDef functions[] = {
+    {"check_interpreter", check_interpreter, METH_NOARGS, NULL},
+    {"version", version, METH_NOARGS, "version()\n--\n\nOf libtenon."},
+    {"doctor", doctor, METH_NOARGS, "doctor()\n--\n\nA report on machine, build and settings."},
+    {"threads_set", threads_set, METH_O,
+     "threads_set(count)\n--\n\nThreads that calls begun by this thread use; 0: the default."},
+    {"threads_get", threads_get, METH_NOARGS, "threads_get()\n--\n\nThreads that calls begun by this thread use."},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                        "tenon._core",
+                                        "What of Tenon's Python package is in C.",
+                                        -1,
+                                        functions,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
+
+PyMODINIT_FUNC PyInit__core(void) {
+  if (tenon_start() != TENON_OK) return PyErr_Format(PyExc_ImportError, "tenon cannot start: %s", tenon_error());
+  PyObject *module = PyModule_Create(&definition);
+  if (module && errors_add(module) && tensors_add(module) && operators_add(module) && libraries_add(module))
+    return module;
+  Py_XDECREF(module);
+  return NULL;
+}

@@ -1,0 +1,153 @@
+/* NumPy's arrays, read and made in place: by the table of functions and the structures that NumPy keeps for compiled modules,
+ * the same in 1.x and 2.x.  NumPy need not be there: nothing is imported that the program has not imported. */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct descr_t { /* PyArray_Descr, its first members */
+  PyObject_HEAD PyTypeObject *type;
+  char kind, letter, byteorder, flags;
+  int type_num;
+} descr_t;
+typedef struct array_t { /* PyArrayObject_fields, its first members */
+  PyObject_HEAD char *data;
+  int ndim;
+  int64_t *shape, *strides; /* in bytes */
+  PyObject *base;
+  descr_t *descr;
+  int flags;
+} array_t;
+enum { ALIGNED = 0x100, WRITEABLE = 0x400 };
+enum { API_VERSION = 0, API_TYPE = 2, API_NEW = 93, API_SET_BASE = 282 };
+typedef PyObject *(*new_fn)(PyTypeObject *, int, const int64_t *, int, const int64_t *, void *, int, int, PyObject *);
+typedef int (*set_base_fn)(PyObject *, PyObject *);
+
+static void **api;
+PyTypeObject *numpy_type;
+
+/* NumPy's numbers of its types; those of user types are given when they are registered. */
+static const struct type_t {
+  int number;
+  uint32_t dtype;
+} types[] = {{0, TENON_BOOL}, {1, TENON_I8},   {2, TENON_U8},    {3, TENON_I16}, {4, TENON_U16},  {5, TENON_I32},
+             {6, TENON_U32},  {7, TENON_I64},  {8, TENON_U64},   {9, TENON_I64}, {10, TENON_U64}, {11, TENON_F32},
+             {12, TENON_F64}, {14, TENON_C64}, {15, TENON_C128}, {23, TENON_F16}};
+static const struct user_type_t { /* of the package ml_dtypes */
+  const char *name;
+  uint32_t dtype;
+} user_types[] = {{"bfloat16", TENON_BF16},          {"float8_e3m4", TENON_F8E3M4},
+                  {"float8_e4m3", TENON_F8E4M3},     {"float8_e4m3b11fnuz", TENON_F8E4M3B11FNUZ},
+                  {"float8_e4m3fn", TENON_F8E4M3FN}, {"float8_e4m3fnuz", TENON_F8E4M3FNUZ},
+                  {"float8_e5m2", TENON_F8E5M2},     {"float8_e5m2fnuz", TENON_F8E5M2FNUZ},
+                  {"float8_e8m0fnu", TENON_F8E8M0}};
+enum { TYPES = sizeof types / sizeof *types, USER_TYPES = sizeof user_types / sizeof *user_types };
+static int user_numbers[USER_TYPES]; /* 0: not seen yet */
+
+/* Looks whether the program has imported NumPy by now. */
+static bool find(void) {
+  static const char *const names[] = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"};
+  PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+  for (int i = 0; i < 2 && !api; i++) {
+    PyObject *module = PyDict_GetItemString(modules, names[i]);
+    PyObject *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
+    if (capsule) api = (void **)PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(capsule);
+  }
+  PyErr_Clear();
+  if (!api) return false;
+  unsigned (*version)(void) = (unsigned (*)(void))api[API_VERSION];
+  if (version() >> 24 != 1 && version() >> 24 != 2) return api = NULL, false;
+  numpy_type = (PyTypeObject *)api[API_TYPE];
+  return true;
+}
+
+bool numpy_is_array(PyObject *object) {
+  if (!numpy_type) { /* objects of other modules come often before NumPy is imported: their types cannot be its */
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
+    bool may_be = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    if (!may_be || !find()) return false;
+  }
+  return Py_TYPE(object) == numpy_type || PyType_IsSubtype(Py_TYPE(object), numpy_type);
+}
+
+static uint32_t user_dtype(const descr_t *descr) {
+  PyObject *name = PyObject_GetAttrString((PyObject *)descr->type, "__name__");
+  uint32_t found = 0;
+  for (int i = 0; name && i < USER_TYPES && !found; i++)
+    if (PyUnicode_CompareWithASCIIString(name, user_types[i].name) == 0)
+      found = user_types[i].dtype, user_numbers[i] = descr->type_num;
+  Py_XDECREF(name);
+  PyErr_Clear();
+  return found;
+}
+
+static uint32_t dtype_of(const descr_t *descr) {
+  static const uint32_t direct[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16, TENON_I32, TENON_U32,
+                                    TENON_I64,  TENON_U64, TENON_I64, TENON_U64, TENON_F32, TENON_F64};
+  if ((unsigned)descr->type_num < sizeof direct / sizeof *direct) return direct[descr->type_num];
+  for (int i = 0; i < TYPES; i++)
+    if (types[i].number == descr->type_num) return types[i].dtype;
+  for (int i = 0; i < USER_TYPES; i++)
+    if (user_numbers[i] == descr->type_num) return user_types[i].dtype;
+  return descr->type_num >= 256 ? user_dtype(descr) : 0;
+}
+
+static bool refuse(const array_t *a, const char *op, const char *name, const char *what) {
+  PyObject *dtype = PyObject_Str((PyObject *)a->descr);
+  if (dtype) raise_invalid("%s: argument %s: a NumPy array of dtype %U %s", op, name, dtype, what);
+  Py_XDECREF(dtype);
+  return false;
+}
+
+bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, argument_t *argument) {
+  const array_t *a = (const array_t *)array;
+  uint32_t id = dtype_of(a->descr);
+  if (!id) return refuse(a, op, name, "has elements that no tensor has");
+  tenon_dtype_t dtype = tenon_dtype(id);
+  int64_t size = dtype.bits / 8;
+  if (a->descr->byteorder == '>')
+    return refuse(a, op, name, "is not of this machine's byte order: convert it by x.astype");
+  if (!(a->flags & ALIGNED)) return refuse(a, op, name, "is not aligned: copy it by numpy.array(x)");
+  if (writes && !(a->flags & WRITEABLE)) return refuse(a, op, name, "is read-only, and would be written to");
+  for (int i = 0; i < a->ndim; i++) {
+    argument->strides[i] = a->strides[i] / size;
+    if (a->strides[i] % size)
+      return refuse(a, op, name,
+                    "has strides that are no multiple of its elements: copy it by numpy.ascontiguousarray");
+  }
+  tenon_status_t status =
+      tenon_tensor_view(&argument->view, a->data, dtype, a->ndim, a->shape, argument->strides, NULL);
+  if (status != TENON_OK) return raise_status(status), false;
+  argument->tensor = &argument->view;
+  return true;
+}
+
+static void release(PyObject *capsule) {
+  tenon_tensor_release((tenon_tensor_t *)PyCapsule_GetPointer(capsule, "tenon.tensor"));
+}
+
+static int number_of(tenon_dtype_t dtype) {
+  uint32_t id = tenon_dtype_id(dtype);
+  for (int i = 0; i < TYPES; i++)
+    if (types[i].dtype == id) return types[i].number;
+  for (int i = 0; i < USER_TYPES; i++)
+    if (user_types[i].dtype == id && user_numbers[i]) return user_numbers[i];
+  return -1;
+}
+
+PyObject *numpy_of(tenon_tensor_t *tensor) {
+  int64_t strides[TENON_RANK_MAX];
+  int number = api || find() ? number_of(tensor->dtype) : -1;
+  if (number < 0 || tensor->device.type != 1) return tensor_new(tensor);
+  for (int32_t i = 0; i < tensor->ndim; i++) strides[i] = tensor->strides[i] * (tensor->dtype.bits / 8);
+  PyObject *capsule = PyCapsule_New(tensor, "tenon.tensor", release);
+  if (!capsule) return tenon_tensor_release(tensor), NULL;
+  PyObject *array = ((new_fn)api[API_NEW])(numpy_type, tensor->ndim, tensor->shape, number, strides, tensor->data, 0,
+                                           ALIGNED | WRITEABLE, NULL);
+  if (!array) return Py_DECREF(capsule), NULL;
+  if (((set_base_fn)api[API_SET_BASE])(array, capsule) == 0) return array; /* takes the capsule */
+  Py_DECREF(array);
+  return NULL;
+}

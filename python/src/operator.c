@@ -1,0 +1,245 @@
+/* tenon.Operator: an operator as a callable, and what it says of itself. */
+#include "operator.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+
+enum { HAS_VECTORCALL = 1 << 11 }; /* the type flag, the same since Python 3.8 */
+
+static PyTypeObject *operator_type;
+
+/* ---- what it says of itself --------------------------------------------------------------------------------------- */
+
+static tenon_op_info_t info_of(PyObject *self) {
+  tenon_op_info_t info = {.size = sizeof info};
+  if (((operator_t *)self)->op) tenon_op_info(((operator_t *)self)->op, &info);
+  return info;
+}
+
+static PyObject *text_or_none(const char *text) {
+  if (text) return PyUnicode_FromString(text);
+  Py_RETURN_NONE;
+}
+
+#define TEXT_PROPERTY(field)                                                                                           \
+  static PyObject *get_##field(PyObject *self, void *unused) {                                                         \
+    (void)unused;                                                                                                      \
+    return text_or_none(info_of(self).field);                                                                          \
+  }
+TEXT_PROPERTY(schema)
+TEXT_PROPERTY(doc)
+TEXT_PROPERTY(types)
+TEXT_PROPERTY(shapes)
+TEXT_PROPERTY(gradient)
+TEXT_PROPERTY(batching)
+TEXT_PROPERTY(library)
+
+static PyObject *get_name(PyObject *self, void *unused) {
+  (void)unused;
+  return PyUnicode_FromString(((operator_t *)self)->name);
+}
+
+static PyObject *get_short_name(PyObject *self, void *unused) {
+  const char *name = ((operator_t *)self)->name, *colons = strstr(name, "::");
+  (void)unused;
+  return PyUnicode_FromString(colons ? colons + 2 : name);
+}
+
+static PyObject *get_traits(PyObject *self, void *unused) {
+  static const struct trait_t {
+    uint32_t bit;
+    const char *name;
+  } traits[] = {{TENON_PURE, "pure"}, {TENON_POINTWISE, "pointwise"}, {TENON_RANDOM, "random"}, {TENON_BRIEF, "brief"}};
+  PyObject *list = PyList_New(0);
+  (void)unused;
+  for (size_t i = 0; list && i < sizeof traits / sizeof *traits; i++) {
+    if (!(info_of(self).traits & traits[i].bit)) continue;
+    PyObject *name = PyUnicode_FromString(traits[i].name);
+    if (!name || PyList_Append(list, name) != 0) Py_CLEAR(list);
+    Py_XDECREF(name);
+  }
+  return list;
+}
+
+static PyObject *get_kernels(PyObject *self, void *unused) {
+  PyObject *list = PyList_New(0);
+  (void)unused;
+  for (int32_t i = 0; list && ((operator_t *)self)->op && i < info_of(self).kernel_count; i++) {
+    char *text = tenon_op_kernel(((operator_t *)self)->op, i);
+    PyObject *kernel = text ? PyUnicode_FromString(text) : NULL;
+    tenon_text_release(text);
+    if (!kernel) break; /* one went meanwhile */
+    if (PyList_Append(list, kernel) != 0) Py_CLEAR(list);
+    Py_DECREF(kernel);
+  }
+  return list;
+}
+
+static const char *kind_name(const tenon_argument_t *of) {
+  static const char *const names[] = {
+      [TENON_KIND_BOOL] = "bool",      [TENON_KIND_INT] = "int",       [TENON_KIND_DIM] = "dim",
+      [TENON_KIND_FLOAT] = "float",    [TENON_KIND_STR] = "str",       [TENON_KIND_CHOICE] = "choice",
+      [TENON_KIND_DTYPE] = "dtype",    [TENON_KIND_DEVICE] = "device", [TENON_KIND_TENSOR] = "Tensor",
+      [TENON_KIND_GRAPH] = "graph",    [TENON_KIND_INTS] = "int[]",    [TENON_KIND_DIMS] = "dim[]",
+      [TENON_KIND_FLOATS] = "float[]", [TENON_KIND_STRS] = "str[]",    [TENON_KIND_TENSORS] = "Tensor[]"};
+  return of->is_scalar ? "scalar" : of->kind < sizeof names / sizeof *names && names[of->kind] ? names[of->kind] : "";
+}
+
+static PyObject *describe(const tenon_argument_t *of) {
+  char mark[2] = {(char)of->mark, 0};
+  PyObject *choices = PyList_New(0), *value = attribute_object(of);
+  for (uint32_t i = 0; choices && i < of->choice_count; i++) {
+    PyObject *choice = PyUnicode_FromString(of->choices[i]);
+    if (!choice || PyList_Append(choices, choice) != 0) Py_CLEAR(choices);
+    Py_XDECREF(choice);
+  }
+  if (!choices || !value) return Py_XDECREF(choices), Py_XDECREF(value), NULL;
+  return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:i,s:N,s:N,s:i}", "name", of->name, "kind", kind_name(of),
+                       "tensor", PyBool_FromLong(of->role == TENON_ARGUMENT_INPUT), "optional",
+                       PyBool_FromLong(of->is_optional), "keyword", PyBool_FromLong(of->is_keyword), "host",
+                       PyBool_FromLong(of->is_host), "written", PyBool_FromLong(of->is_written), "has_default",
+                       PyBool_FromLong(of->has_default), "mark", mark, "index", (int)of->index, "choices", choices,
+                       "default", value, "count", (int)of->count);
+}
+
+static PyObject *get_parameters(PyObject *object, void *unused) {
+  const operator_t *self = (operator_t *)object;
+  PyObject *list = PyList_New(0);
+  (void)unused;
+  for (uint32_t i = 0; list && self->op && i < self->count; i++) {
+    PyObject *item = describe(&self->parameters[i].of);
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+static PyObject *get_results(PyObject *object, void *unused) {
+  const operator_t *self = (operator_t *)object;
+  PyObject *list = PyList_New(0);
+  (void)unused;
+  for (uint32_t i = 0; list && self->op && i < self->outputs; i++) {
+    tenon_argument_t of = {.size = sizeof of};
+    tenon_status_t status = tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, (int32_t)i, &of);
+    PyObject *item = status == TENON_OK ? describe(&of) : NULL;
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+/* Made by tenon/_signature.py, when somebody asks. */
+static PyObject *asked(PyObject *self, const char *function) {
+  PyObject *module = PyImport_ImportModule("tenon._signature");
+  PyObject *made = module ? PyObject_CallMethod(module, function, "O", self) : NULL;
+  Py_XDECREF(module);
+  return made;
+}
+static PyObject *get_signature(PyObject *self, void *unused) { return (void)unused, asked(self, "signature"); }
+static PyObject *get_help(PyObject *self, void *unused) { return (void)unused, asked(self, "document"); }
+
+static PyObject *operator_text(PyObject *self) {
+  const char *schema = info_of(self).schema;
+  return PyUnicode_FromFormat("<tenon operator %s>", schema ? schema : ((operator_t *)self)->name);
+}
+
+static PyObject *get_handle(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromVoidPtr((void *)(uintptr_t)((operator_t *)self)->op);
+}
+
+/* ---- the type ----------------------------------------------------------------------------------------------------- */
+
+static void operator_delete(PyObject *object) {
+  operator_t *self = (operator_t *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  for (uint32_t i = 0; self->parameters && i < self->count; i++) Py_XDECREF(self->parameters[i].name);
+  call_attrs_release(self->last, self->count);
+  free(self->parameters), free(self->name);
+  Py_XDECREF(self->library);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
+  self->count = (uint32_t)(info->input_count + info->attr_count);
+  if (self->count > OPERATOR_MOST || info->output_count > OPERATOR_MOST) {
+    PyErr_Format(error_class, "%s has %u arguments: at most %d can be called from Python", self->name, self->count,
+                 OPERATOR_MOST);
+    return false;
+  }
+  if (!(self->parameters = (parameter_t *)calloc(self->count + 1, sizeof *self->parameters)))
+    return PyErr_NoMemory(), false;
+  for (uint32_t i = 0; i < self->count; i++) {
+    bool is_input = (int32_t)i < info->input_count;
+    tenon_argument_t of = {.size = sizeof of};
+    tenon_status_t status = tenon_op_argument(self->op, is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_ATTR,
+                                              (int32_t)(is_input ? i : i - (uint32_t)info->input_count), &of);
+    if (status != TENON_OK) return raise_status(status), false;
+    parameter_t *parameter = &self->parameters[of.place];
+    parameter->of = of;
+    if (!(parameter->name = PyUnicode_InternFromString(of.name))) return false;
+    if (!of.is_keyword) self->positional++;
+    if (of.kind == TENON_KIND_TENSORS) self->has_lists = true;
+  }
+  for (int32_t o = 0; o < info->output_count; o++) {
+    tenon_argument_t of = {.size = sizeof of};
+    if (tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, o, &of) == TENON_OK && of.mark) self->keeps = true;
+  }
+  return true;
+}
+
+void operator_end(PyObject *object) { ((operator_t *)object)->op = NULL; }
+
+PyObject *operator_new(const tenon_op_t *op, PyObject *library) {
+  tenon_op_info_t info = {.size = sizeof info};
+  operator_t *self = PyObject_New(operator_t, operator_type);
+  if (!self) return NULL;
+  memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
+  tenon_op_info(op, &info);
+  self->call = operator_vectorcall, self->op = op, self->library = library;
+  Py_XINCREF(library);
+  self->name = strdup(info.name), self->is_brief = info.traits & TENON_BRIEF;
+  self->inputs = (uint32_t)info.input_count, self->outputs = (uint32_t)info.output_count;
+  if (!self->name) PyErr_NoMemory();
+  else if (parameters_set(self, &info)) return (PyObject *)self;
+  Py_DECREF(self);
+  return NULL;
+}
+
+static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(operator_t, call), READONLY, NULL},
+                                {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef properties[] = {
+    {"name", get_name, NULL, "\"ns::name\", with \".overload\" if it has one.", NULL},
+    {"__name__", get_short_name, NULL, NULL, NULL},
+    {"__qualname__", get_short_name, NULL, NULL, NULL},
+    {"__doc__", get_help, NULL, NULL, NULL},
+    {"__signature__", get_signature, NULL, NULL, NULL},
+    {"schema", get_schema, NULL, "Its declaration.", NULL},
+    {"doc", get_doc, NULL, "What its author says of it; None: nothing.", NULL},
+    {"types", get_types, NULL, "Which dtypes it takes and gives, as declared.", NULL},
+    {"shapes", get_shapes, NULL, "Which shapes it takes and gives, as declared; None: a function infers them.", NULL},
+    {"gradient", get_gradient, NULL, "Its gradient, as declared; None: none.", NULL},
+    {"batching", get_batching, NULL, "Its batching rule, as declared; None: none.", NULL},
+    {"library", get_library, NULL, "The name of its library.", NULL},
+    {"traits", get_traits, NULL, "Which of \"pure\", \"pointwise\", \"random\" and \"brief\" it says it is.", NULL},
+    {"kernels", get_kernels, NULL, "Its kernels as texts; the one in use ends with (chosen).", NULL},
+    {"parameters", get_parameters, NULL, "A dictionary for each argument, in the schema's order.", NULL},
+    {"results", get_results, NULL, "A dictionary for each result.", NULL},
+    {"handle", get_handle, NULL, "The address of its tenon_op_t, for other extensions.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)operator_delete},
+                              {Py_tp_repr, (void *)operator_text},
+                              {Py_tp_call, (void *)operator_call},
+                              {Py_tp_members, members},
+                              {Py_tp_getset, properties},
+                              {0, NULL}};
+static PyType_Spec spec = {"tenon.Operator", sizeof(operator_t), 0, Py_TPFLAGS_DEFAULT | HAS_VECTORCALL, slots};
+
+bool operators_add(PyObject *module) {
+  operator_type = (PyTypeObject *)PyType_FromSpec(&spec);
+  if (!operator_type || !calls_start()) return false;
+  Py_INCREF(operator_type);
+  return PyModule_AddObject(module, "Operator", (PyObject *)operator_type) == 0;
+}

@@ -1,0 +1,39 @@
+/* What an operator object is, and its call. */
+#ifndef TENON_PYTHON_OPERATOR_H
+#define TENON_PYTHON_OPERATOR_H
+
+#include "core.h"
+
+enum { OPERATOR_MOST = 64 }; /* arguments, and results */
+
+typedef struct parameter_t {
+  PyObject *name; /* interned */
+  tenon_argument_t of;
+} parameter_t;
+
+typedef struct
+    attrs_t { /* attributes of a call, and the objects that they were made of: one for each parameter, or NULL */
+  Py_ssize_t references;
+  tenon_attrs_t *attrs;
+  const tenon_value_t *values;
+  PyObject *objects[];
+} call_attrs_t;
+
+typedef struct operator_t {
+  PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
+  const tenon_op_t *op; /* NULL: its library was unloaded */
+  PyObject *library;
+  char *name; /* its own: it outlives the library */
+  uint32_t count, positional, inputs, outputs;
+  bool is_brief, keeps, has_lists;
+  parameter_t *parameters; /* in the schema's order */
+  call_attrs_t *last;
+} operator_t;
+
+PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names);
+/* The slow form, for callers that have a tuple and a dictionary. */
+PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
+void call_attrs_release(call_attrs_t *attrs, uint32_t count);
+bool calls_start(void);
+
+#endif

@@ -1,0 +1,360 @@
+/* tenon.Tensor: a reference to a tensor of the runtime, of the host or of a device. */
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <structmember.h>
+
+typedef struct tensor_t {
+  PyObject_HEAD tenon_tensor_t *tensor;
+} tensor_t;
+
+PyTypeObject *tensor_type;
+
+PyObject *tensor_new(tenon_tensor_t *tensor) {
+  tensor_t *self = PyObject_New(tensor_t, tensor_type);
+  if (!self) return tenon_tensor_release(tensor), NULL;
+  self->tensor = tensor;
+  return (PyObject *)self;
+}
+
+tenon_tensor_t *tensor_get(PyObject *object) { return ((tensor_t *)object)->tensor; }
+
+static void tensor_delete(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  tenon_tensor_release(tensor_get(object));
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+/* Called by whoever gives the last reference up, on any thread. */
+static void give_up(void *object) {
+  if (!Py_IsInitialized()) return; /* the interpreter has ended, and its objects with it */
+  PyGILState_STATE state = PyGILState_Ensure();
+  Py_DECREF((PyObject *)object);
+  PyGILState_Release(state);
+}
+
+tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object) {
+  tenon_tensor_t *tensor;
+  Py_INCREF(object);
+  tenon_status_t status =
+      tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape, view->strides, give_up, object, &tensor);
+  if (status == TENON_OK) return tensor;
+  Py_DECREF(object);
+  return raise_status(status), NULL;
+}
+
+/* ---- dtypes and devices ------------------------------------------------------------------------------------------- */
+
+PyObject *dtype_text(tenon_dtype_t dtype) { return PyUnicode_FromString(tenon_dtype_name(dtype)); }
+
+static const struct alias_t { /* names of NumPy's and PyTorch's */
+  const char *theirs, *ours;
+} aliases[] = {{"float16", "f16"}, {"float32", "f32"}, {"float64", "f64"},   {"bfloat16", "bf16"},   {"int8", "i8"},
+               {"int16", "i16"},   {"int32", "i32"},   {"int64", "i64"},     {"uint8", "u8"},        {"uint16", "u16"},
+               {"uint32", "u32"},  {"uint64", "u64"},  {"complex64", "c64"}, {"complex128", "c128"}, {"float", "f32"},
+               {"half", "f16"},    {"double", "f64"},  {"int", "i32"},       {"long", "i64"},        {"str", "string"}};
+
+/* Texts, NumPy's dtypes and scalar types, PyTorch's dtypes: all by their name. */
+bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype) {
+  char name[64];
+  PyObject *text = NULL, *bytes = NULL;
+  if (PyUnicode_Check(object)) text = object, Py_INCREF(text);
+  else if (!PyType_Check(object) && PyObject_HasAttrString(object, "name"))
+    text = PyObject_GetAttrString(object, "name");
+  else if (PyObject_HasAttrString(object, "__name__")) text = PyObject_GetAttrString(object, "__name__");
+  else text = PyObject_Str(object);
+  if (text && PyUnicode_Check(text)) bytes = PyUnicode_AsUTF8String(text);
+  Py_XDECREF(text);
+  if (!bytes) return PyErr_Occurred() ? false : (raise_invalid("%R is no dtype", object), false);
+  const char *found = PyBytes_AsString(bytes), *dot = strrchr(found, '.');
+  snprintf(name, sizeof name, "%s", dot ? dot + 1 : found); /* "torch.float32" */
+  Py_DECREF(bytes);
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    if (strcmp(name, aliases[i].theirs) == 0) snprintf(name, sizeof name, "%s", aliases[i].ours);
+  if (tenon_dtype_parse(name, out_dtype) == TENON_OK) return true;
+  return raise_invalid("%R is no dtype: expected one of tenon's (\"f32\", \"i64\", ...), NumPy's or PyTorch's", object),
+         false;
+}
+
+PyObject *device_text(tenon_device_t device) {
+  const char *name = tenon_key_for_device(device);
+  if (device.type == 1) return PyUnicode_FromString("cpu");
+  return PyUnicode_FromFormat("%s:%d", name ? name : "unknown", (int)(device.id & 255));
+}
+
+/* "cpu", "sim", "opencl:1". */
+bool device_from(PyObject *object, tenon_device_t *out_device) {
+  char name[64];
+  int ordinal = 0;
+  PyObject *text = PyObject_Str(object), *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  Py_XDECREF(text);
+  if (!bytes) return false;
+  snprintf(name, sizeof name, "%s", PyBytes_AsString(bytes));
+  Py_DECREF(bytes);
+  char *colon = strchr(name, ':');
+  if (colon) {
+    char *end;
+    long number = strtol(colon + 1, &end, 10);
+    if (end == colon + 1 || *end || number < 0 || number > 255)
+      return raise_invalid("%R is no device: expected a name and perhaps a number from 0 to 255, \"sim:1\"", object),
+             false;
+    *colon = 0, ordinal = (int)number;
+  }
+  if (strcmp(name, "cpu") == 0) return *out_device = (tenon_device_t){1, 0}, true;
+  tenon_status_t status = tenon_device_find(name, ordinal, out_device);
+  if (status != TENON_OK) raise_status(status);
+  return status == TENON_OK;
+}
+
+/* ---- what it says of itself --------------------------------------------------------------------------------------- */
+
+static PyObject *tuple_of(const int64_t *numbers, int32_t count) {
+  PyObject *tuple = PyTuple_New(count);
+  for (int32_t i = 0; tuple && i < count; i++) {
+    PyObject *number = PyLong_FromLongLong(numbers[i]);
+    if (!number || PyTuple_SetItem(tuple, i, number) != 0) Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+static PyObject *get_shape(PyObject *self, void *unused) {
+  (void)unused;
+  return tuple_of(tensor_get(self)->shape, tensor_get(self)->ndim);
+}
+static PyObject *get_strides(PyObject *self, void *unused) {
+  (void)unused;
+  return tuple_of(tensor_get(self)->strides, tensor_get(self)->ndim);
+}
+static PyObject *get_dtype(PyObject *self, void *unused) {
+  (void)unused;
+  return dtype_text(tensor_get(self)->dtype);
+}
+static PyObject *get_device(PyObject *self, void *unused) {
+  (void)unused;
+  return device_text(tensor_get(self)->device);
+}
+static PyObject *get_ndim(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromLong(tensor_get(self)->ndim);
+}
+static int64_t count_of(const tenon_tensor_t *t) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < t->ndim; i++) count *= t->shape[i];
+  return count;
+}
+static PyObject *get_size(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(count_of(tensor_get(self)));
+}
+static PyObject *get_data(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromVoidPtr(tensor_get(self)->data);
+}
+
+static Py_ssize_t tensor_length(PyObject *self) {
+  const tenon_tensor_t *t = tensor_get(self);
+  if (t->ndim) return (Py_ssize_t)t->shape[0];
+  PyErr_SetString(PyExc_TypeError, "len() of a tensor without axes");
+  return -1;
+}
+
+/* ---- what it becomes ---------------------------------------------------------------------------------------------- */
+
+static PyObject *to_device(PyObject *self, PyObject *to) {
+  tenon_device_t device;
+  tenon_tensor_t *copy;
+  if (!device_from(to, &device)) return NULL;
+  const tenon_tensor_t *t = tensor_get(self);
+  if (device.type == t->device.type && device.id == t->device.id) return Py_INCREF(self), self;
+  tenon_status_t status;
+  Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(t, device, &copy);
+  Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(copy) : raise_status(status);
+}
+
+static PyObject *copy_of(PyObject *self, PyObject *unused) {
+  tenon_tensor_t *copy;
+  tenon_status_t status;
+  (void)unused;
+  Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(tensor_get(self), tensor_get(self)->device, &copy);
+  Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(copy) : raise_status(status);
+}
+
+static PyObject *texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itself */
+  PyObject *list = PyList_New(0), *numpy = NULL, *flat = NULL, *shape = NULL, *array = NULL;
+  for (int64_t i = 0, n = count_of(t); list && i < n; i++) {
+    int64_t at = 0, rest = i;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) at += rest % t->shape[d] * t->strides[d], rest /= t->shape[d];
+    const tenon_string_t *s = (const tenon_string_t *)t->data + at;
+    PyObject *text = PyUnicode_DecodeUTF8(s->data ? s->data : "", (Py_ssize_t)s->size, "surrogateescape");
+    if (!text || PyList_Append(list, text) != 0) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  if (list && (numpy = PyImport_ImportModule("numpy"))) flat = PyObject_CallMethod(numpy, "array", "Os", list, "O");
+  if (flat && (shape = tuple_of(t->shape, t->ndim))) array = PyObject_CallMethod(flat, "reshape", "O", shape);
+  Py_XDECREF(list), Py_XDECREF(numpy), Py_XDECREF(flat), Py_XDECREF(shape);
+  return array;
+}
+
+static PyObject *to_numpy(PyObject *self, PyObject *unused) {
+  tenon_tensor_t *t = tensor_get(self), *copy;
+  PyObject *numpy = PyImport_ImportModule("numpy");
+  (void)unused;
+  if (!numpy) return NULL;
+  Py_DECREF(numpy);
+  if (tenon_dtype_id(t->dtype) == TENON_STRING) return texts_of(t);
+  if (t->device.type == 1) return tenon_tensor_retain(t), numpy_of(t);
+  tenon_status_t status;
+  Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &copy);
+  Py_END_ALLOW_THREADS return status == TENON_OK ? numpy_of(copy) : raise_status(status);
+}
+
+static PyObject *to_array(PyObject *self, PyObject *arguments,
+                          PyObject *named) { /* numpy.asarray, with what NumPy asks */
+  static char *names[] = {"dtype", "copy", NULL};
+  PyObject *dtype = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|OO", names, &dtype, &copy)) return NULL;
+  PyObject *array = to_numpy(self, NULL), *other;
+  if (array && dtype != Py_None)
+    other = PyObject_CallMethod(array, "astype", "O", dtype), Py_DECREF(array), array = other;
+  else if (array && copy == Py_True) other = PyObject_CallMethod(array, "copy", NULL), Py_DECREF(array), array = other;
+  return array;
+}
+
+static PyObject *to_list(PyObject *self, PyObject *unused) {
+  PyObject *array = to_numpy(self, unused), *list = array ? PyObject_CallMethod(array, "tolist", NULL) : NULL;
+  Py_XDECREF(array);
+  return list;
+}
+
+static PyObject *to_item(PyObject *self, PyObject *unused) {
+  PyObject *array = to_numpy(self, unused), *item = array ? PyObject_CallMethod(array, "item", NULL) : NULL;
+  Py_XDECREF(array);
+  return item;
+}
+
+static PyObject *to_dlpack(PyObject *self, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|$OOOO", names, &stream, &version, &device, &copy)) return NULL;
+  return dlpack_export(tensor_get(self), stream, version, device, copy);
+}
+
+static PyObject *dlpack_device(PyObject *self, PyObject *unused) {
+  (void)unused;
+  return Py_BuildValue("ii", (int)tensor_get(self)->device.type, (int)tensor_get(self)->device.id);
+}
+
+static PyObject *tensor_text(PyObject *self) {
+  const tenon_tensor_t *t = tensor_get(self);
+  PyObject *tuple = get_shape(self, NULL), *shape = tuple ? PySequence_List(tuple) : NULL;
+  PyObject *device = get_device(self, NULL), *numpy = NULL, *body = NULL, *text = NULL;
+  if (count_of(t) <= 1000 && (numpy = to_numpy(self, NULL)) && Py_TYPE(numpy) == numpy_type) body = PyObject_Str(numpy);
+  PyErr_Clear(); /* without NumPy, or values of a type that it lacks, the elements are left out */
+  if (shape && device)
+    text = PyUnicode_FromFormat(body ? "tenon.Tensor(%s%R, %U)\n%U" : "tenon.Tensor(%s%R, %U)",
+                                tenon_dtype_name(t->dtype), shape, device, body);
+  Py_XDECREF(tuple), Py_XDECREF(shape), Py_XDECREF(device), Py_XDECREF(numpy), Py_XDECREF(body);
+  return text;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------- */
+
+static bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
+  if (PyLong_Check(object)) {
+    shape[0] = PyLong_AsLongLong(object), *out_ndim = 1;
+    return !(shape[0] == -1 && PyErr_Occurred());
+  }
+  Py_ssize_t count = PySequence_Size(object);
+  if (count < 0) return false;
+  if (count > TENON_RANK_MAX)
+    return raise_invalid("a shape of %zd axes: expected at most %d", count, TENON_RANK_MAX), false;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *extent = PySequence_GetItem(object, i);
+    if (!extent) return false;
+    shape[i] = PyLong_AsLongLong(extent);
+    Py_DECREF(extent);
+    if (shape[i] == -1 && PyErr_Occurred()) return false;
+  }
+  *out_ndim = (int32_t)count;
+  return true;
+}
+
+static PyObject *empty(PyObject *module, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"shape", "dtype", "device", NULL};
+  PyObject *shape_object, *dtype_object = NULL, *device_object = NULL;
+  int64_t shape[TENON_RANK_MAX];
+  int32_t ndim;
+  tenon_dtype_t dtype = tenon_dtype(TENON_F32);
+  tenon_device_t device = {1, 0};
+  tenon_tensor_t *tensor;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|OO", names, &shape_object, &dtype_object, &device_object) ||
+      !shape_from(shape_object, shape, &ndim) || (dtype_object && !dtype_from(dtype_object, &dtype)) ||
+      (device_object && device_object != Py_None && !device_from(device_object, &device)))
+    return NULL;
+  tenon_status_t status = device.type == 1 ? tenon_tensor_create(dtype, ndim, shape, &tensor)
+                                           : tenon_tensor_create_on(device, dtype, ndim, shape, &tensor);
+  return status == TENON_OK ? tensor_new(tensor) : raise_status(status);
+}
+
+static PyObject *from_dlpack(PyObject *module, PyObject *object) {
+  tenon_tensor_t *tensor;
+  argument_t argument;
+  (void)module;
+  if (Py_TYPE(object) == tensor_type) return Py_INCREF(object), object;
+  if (!numpy_is_array(object)) return dlpack_import(object, &tensor) ? tensor_new(tensor) : NULL;
+  if (!numpy_view(object, false, "from_dlpack", "x", &argument)) return NULL;
+  tensor = tensor_over(argument.tensor, object);
+  return tensor ? tensor_new(tensor) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"to", to_device, METH_O,
+     "to(device)\n--\n\nThis tensor on a device (\"cpu\", \"sim:1\"): itself, or a copy there."},
+    {"copy", copy_of, METH_NOARGS, "copy()\n--\n\nA dense copy on the same device."},
+    {"numpy", to_numpy, METH_NOARGS,
+     "numpy()\n--\n\nA NumPy array over the same memory; of a tensor on a device, of a copy."},
+    {"tolist", to_list, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
+    {"item", to_item, METH_NOARGS, "item()\n--\n\nThe one element as a number of Python's."},
+    {"__array__", (PyCFunction)(void (*)(void))to_array, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__dlpack__", (PyCFunction)(void (*)(void))to_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule over the same "
+     "memory."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS,
+     "__dlpack_device__()\n--\n\n(type, id) of its device, as DLPack numbers them."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef properties[] = {
+    {"shape", get_shape, NULL, "Extents of its axes.", NULL},
+    {"strides", get_strides, NULL, "Elements from one index of an axis to the next.", NULL},
+    {"dtype", get_dtype, NULL, "\"f32\", \"i64\", ...", NULL},
+    {"device", get_device, NULL, "\"cpu\", \"sim:0\", ...", NULL},
+    {"ndim", get_ndim, NULL, "Number of axes.", NULL},
+    {"size", get_size, NULL, "Number of elements.", NULL},
+    {"data_ptr", get_data, NULL, "Address (or handle) of its memory.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_delete},
+                              {Py_tp_repr, (void *)tensor_text},
+                              {Py_sq_length, (void *)tensor_length},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, properties},
+                              {Py_tp_doc,
+                               "A tensor of Tenon's, in memory of the host or of a device.  Make one by tenon.tensor, "
+                               "tenon.empty or tenon.from_dlpack."},
+                              {0, NULL}};
+static PyType_Spec spec = {"tenon.Tensor", sizeof(tensor_t), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyMethodDef functions[] = {
+    {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
+     "empty(shape, dtype='f32', device='cpu')\n--\n\nA tensor whose contents are undefined."},
+    {"from_dlpack", from_dlpack, METH_O,
+     "from_dlpack(x)\n--\n\nA tensor over the memory of an array of another library: of NumPy, or with __dlpack__."},
+    {NULL, NULL, 0, NULL}};
+
+bool tensors_add(PyObject *module) {
+  tensor_type = (PyTypeObject *)PyType_FromSpec(&spec);
+  if (!tensor_type) return false;
+  Py_INCREF(tensor_type);
+  return PyModule_AddObject(module, "Tensor", (PyObject *)tensor_type) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}

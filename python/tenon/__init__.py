@@ -1,0 +1,52 @@
+"""Tenon: operators that are written once, in C, and called from everywhere.
+
+    import tenon
+    ops = tenon.load("gelu.so")
+    y = ops.gelu(x, approximate="tanh")     # x: an array of NumPy, a tensor of PyTorch, anything with __dlpack__
+
+Results are of the library that the first argument is of, over memory that is not copied.  Operators of all loaded libraries are
+at tenon.ops: tenon.ops.core.softmax(x, axis=-1).
+"""
+from . import _core
+
+_core.check_interpreter()
+
+from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
+                    empty, from_dlpack)
+from ._library import Library, Namespaces, load
+
+__version__ = _core.version()
+ops = Namespaces()
+
+
+def doctor():
+    """A report on machine, build and settings."""
+    print(_core.doctor(), end="")
+
+
+def tensor(data, dtype=None, device=None):
+    """A tensor of `data`: numbers, (nested) lists of them, or an array, copied; on a device if one is given."""
+    import numpy
+    array = numpy.array(data, dtype=None if dtype is None else _numpy_dtype(dtype))
+    made = from_dlpack(array)
+    return made if device is None else made.to(device)
+
+
+def _numpy_dtype(dtype):
+    names = {"f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
+             "u32": "uint32", "u64": "uint64", "c64": "complex64", "c128": "complex128"}
+    return names.get(dtype, dtype)
+
+
+class threads:
+    """Threads that calls of this thread use from here on, and within `with tenon.threads(2):` only there; 0: the default."""
+
+    def __init__(self, count):
+        self._before = _core.threads_get()
+        _core.threads_set(count)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        _core.threads_set(self._before)

@@ -1,0 +1,91 @@
+"""Libraries and the namespaces of their operators."""
+import os
+
+from . import _core
+
+STRICT, UNLOADABLE = 1, 2  # TENON_LOAD_...
+
+
+class Library:
+    """A loaded library: its operators are attributes.  `dir()` lists them, and `for op in library` goes over them."""
+
+    def __init__(self, core):
+        self._core = core
+
+    def __getattr__(self, name):
+        operators = self._core.operators
+        if name in operators:
+            return operators[name]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"library {self._name()} has no operator {name!r}; it has: {', '.join(sorted(operators)) or 'none: it was unloaded'}")
+
+    def _name(self):
+        try:
+            return repr(self._core.name)
+        except _core.Error:
+            return "(unloaded)"
+
+    def __dir__(self):
+        return sorted([*self._core.operators, "name", "version", "path", "unload"])
+
+    def __iter__(self):
+        return iter(self._core.operators.values())
+
+    def __len__(self):
+        return len(self._core.operators)
+
+    def __repr__(self):
+        return f"<tenon library {self._name()}, {len(self)} operators>"
+
+    name = property(lambda self: self._core.name, doc="Its namespace.")
+    version = property(lambda self: self._core.version, doc="As it states it.")
+    path = property(lambda self: self._core.path, doc="Its file; '' when it is linked in.")
+
+    def unload(self):
+        """Unloads its code (load(..., unloadable=True)), or raises with what holds it; its operators raise when they are called then."""
+        self._core.unload()
+
+
+def load(path, *, strict=False, unloadable=False):
+    """Loads a library of operators (a .so), found as it is or in the folders of TENON_LIBRARY_PATH; twice gives the same one."""
+    return Library(_core.load(os.fspath(path), (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)))
+
+
+class Namespace:
+    """The operators of one namespace; each is looked up when it is asked for, so it is there while its library is loaded."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return _core.find(f"{self._name}::{name}")
+        except _core.NotFoundError as error:
+            raise AttributeError(str(error)) from None
+
+    def __dir__(self):
+        return [name.split("::", 1)[1] for name in _core.names() if name.startswith(self._name + "::")]
+
+    def __repr__(self):
+        return f"<tenon operators {self._name}, {len(dir(self))}>"
+
+
+class Namespaces:
+    """tenon.ops: the operators of all libraries, by namespace."""
+
+    def __getattr__(self, name):
+        if name.startswith("__") or not any(known.startswith(name + "::") for known in _core.names()):
+            raise AttributeError(f"there is no operator whose name begins with {name}::; there are: {', '.join(dir(self))}")
+        return Namespace(name)
+
+    def __getitem__(self, name):
+        return _core.find(name)
+
+    def __dir__(self):
+        return sorted({name.split("::", 1)[0] for name in _core.names()})
+
+    def __repr__(self):
+        return f"<tenon operators of {', '.join(dir(self))}>"

@@ -1,0 +1,451 @@
+"""The Python package: operators on NumPy's arrays, on tensors of PyTorch's and of anything with __dlpack__; without copies, with
+exceptions of the right class.  Run with a Python that has NumPy (.venv), and with one that has PyTorch too (.venv-zoo)."""
+import array
+import gc
+import inspect
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+sys.path.insert(0, os.path.join(BUILD, "python"))
+
+import numpy as np  # noqa: E402
+
+import tenon  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+FOLDER = tempfile.mkdtemp(prefix="tenon-python-")
+core = tenon.ops.core
+
+
+def built(source):
+    path = os.path.join(FOLDER, os.path.basename(source)[:-2] + ".so")
+    if not os.path.exists(path):
+        subprocess.run([os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, source), "-o", path], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def library():
+    return tenon.load(built("tests/adapters/libraries/python.c"))
+
+
+def growths(calls, times):
+    """By how many bytes the process has grown in each of ten parts of so many rounds: what leaks grows in every one."""
+    sizes = []
+    for _ in range(11):
+        for _ in range(times // 10):
+            for call in calls:
+                call()
+        with open("/proc/self/statm", encoding="ascii") as file:
+            sizes.append(int(file.read().split()[1]) * 4096)
+    return [after - before for before, after in zip(sizes, sizes[1:])]
+
+
+def is_flat(grown):  # memory that is taken once, and kept, makes one part of them grow
+    return sum(g > 0 for g in grown) <= 2
+
+
+class Arrays(unittest.TestCase):
+    def test_results_are_numpys(self):
+        x = np.linspace(-3, 3, 35, dtype=np.float32).reshape(5, 7)
+        y = core.exp(x)
+        self.assertIs(type(y), np.ndarray)
+        np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
+
+    def test_every_dtype_there_and_back(self):
+        for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128 longlong ulonglong".split():
+            x = np.arange(6).reshape(2, 3).astype(name)
+            y = core.transpose(x)
+            self.assertEqual(y.dtype, np.dtype(name).newbyteorder("="), name)
+            np.testing.assert_array_equal(y, x.T)
+
+    def test_strides_of_every_kind(self):
+        x = np.arange(60, dtype=np.float64).reshape(3, 4, 5)
+        for view in (x.T, x[::-1], x[:, ::2, 1:4], np.broadcast_to(x[0], (2, 4, 5)), x[1, 2, 3:3], x[0, 0, 0]):
+            np.testing.assert_array_equal(core.add(view, view), view + view)
+
+    def test_scalar_arrays_and_empty_ones(self):
+        self.assertEqual(core.add(np.float32(2) * np.ones(()), np.ones(())).shape, ())
+        self.assertEqual(core.exp(np.zeros((0, 3), np.float32)).shape, (0, 3))
+
+    def test_memory_is_not_copied(self):
+        x = np.arange(12, dtype=np.float32).reshape(3, 4)
+        view = core.transpose(x)
+        self.assertEqual(view.ctypes.data, x.ctypes.data)
+        tensor = tenon.from_dlpack(x)
+        self.assertEqual(tensor.data_ptr, x.ctypes.data)
+        self.assertEqual(tensor.numpy().ctypes.data, x.ctypes.data)
+        self.assertEqual(np.from_dlpack(tensor).ctypes.data, x.ctypes.data)
+
+    def test_a_view_keeps_its_memory(self):
+        x = np.arange(100000, dtype=np.float64)
+        before = sys.getrefcount(x)
+        view = core.reshape(x, np.array([10, 10000]))
+        self.assertGreater(sys.getrefcount(x), before)
+        del x
+        gc.collect()
+        self.assertEqual(view.sum(), 100000 * 99999 / 2)
+
+    def test_results_that_are_given(self):
+        x, out = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+        self.assertIs(core.neg(x, out=out), out)
+        np.testing.assert_array_equal(out, -x)
+        with self.assertRaisesRegex(tenon.InvalidError, "out: expected dtype f32, found f64"):
+            core.neg(x, out=np.zeros(6))
+        with self.assertRaisesRegex(tenon.InvalidError, r"out: expected shape \[6\], found \[5\]"):
+            core.neg(x, out=np.zeros(5, np.float32))
+        out.flags.writeable = False
+        with self.assertRaisesRegex(tenon.InvalidError, "read-only"):
+            core.neg(x, out=out)
+
+    def test_arrays_that_no_tensor_can_be(self):
+        for bad, words in ((np.array(["a"], object), "elements that no tensor has"), (np.arange(3, dtype=">f4"), "byte order"),
+                           (np.zeros(3, np.dtype([("a", "i1"), ("b", "f4")]))["b"], "not aligned|no multiple")):
+            with self.assertRaisesRegex(tenon.InvalidError, words):
+                core.neg(bad)
+
+    def test_numbers_take_the_dtype_of_the_tensor(self):
+        x = np.arange(4, dtype=np.float16)
+        self.assertEqual(core.add(x, 2.5).dtype, np.float16)
+        np.testing.assert_array_equal(core.sub(10, x), 10 - x)
+        with self.assertRaisesRegex(tenon.InvalidError, "expected i64"):
+            core.add(np.arange(3), 2.5)
+
+    def test_subclasses_are_arrays(self):
+        class Mine(np.ndarray):
+            pass
+        x = np.arange(3, dtype=np.float32).view(Mine)
+        np.testing.assert_array_equal(core.neg(x), -np.arange(3, dtype=np.float32))
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ops = library()
+        cls.x = np.ones(3, np.float32)
+
+    def test_attributes_of_every_kind(self):
+        for given, expected in (({}, 32e8), ({"b": True}, 32e8 + 1), ({"i": -3}, 32e8 - 30), ({"f": 0.25}, 32e8 + 0.25), ({"f": 2}, 32e8 + 2), ({"s": "äb"}, 32e8 + 3),
+                                ({"c": "two"}, 32e8 + 1000), ({"ints": [1, 2]}, 32e8 + 3e4), ({"ints": (4,)}, 32e8 + 4e4), ({"floats": [0.5, 1]}, 32e8 + 1.5e5),
+                                ({"strs": ["abc", "d"]}, 32e8 + 4e6), ({"may": 5}, 32e8 + 5e7), ({"may": None}, 32e8), ({"d": "f64"}, 64e8), ({"d": np.int8}, 8e8),
+                                ({"d": np.dtype("float16")}, 16e8), ({"i": np.int64(7)}, 32e8 + 70)):
+            for _ in range(2):  # the second time from what the first left
+                self.assertEqual(float(self.ops.weigh(self.x, **given)), expected, given)
+
+    def test_attributes_that_change_are_seen(self):
+        numbers = [1]
+        self.assertEqual(float(self.ops.weigh(self.x, ints=numbers)), 32e8 + 1e4)
+        numbers.append(2)
+        self.assertEqual(float(self.ops.weigh(self.x, ints=numbers)), 32e8 + 3e4)
+
+    def test_wrong_attributes(self):
+        for given, words in (({"i": 1.5}, "argument i: expected an int, found 1.5"), ({"f": "a"}, "argument f: expected a number"), ({"s": 3}, "argument s: expected a str"),
+                             ({"ints": "12"}, "argument ints: expected a list of int"), ({"ints": [1.5]}, "argument ints: expected a list of int"),
+                             ({"strs": [1]}, "argument strs"), ({"b": "yes"}, "argument b: expected a bool"), ({"i": None}, "argument i")):
+            with self.assertRaisesRegex(TypeError, words):
+                self.ops.weigh(self.x, **given)
+        for given, words in (({"c": "three"}, "one.*two"), ({"d": "f33"}, "no dtype")):
+            with self.assertRaisesRegex(tenon.InvalidError, words):
+                self.ops.weigh(self.x, **given)
+        self.assertEqual(float(self.ops.weigh(self.x)), 32e8)
+
+    def test_arity_and_keywords(self):
+        for call, words in ((lambda: self.ops.weigh(), r"pytest::weigh\(\) needs argument x"), (lambda: self.ops.weigh(1, 2), "at most 1 positional argument, 2 were given"),
+                            (lambda: self.ops.weigh(self.x, q=1), "no argument 'q'; it has: x, b, i"), (lambda: self.ops.weigh(self.x, x=self.x), "argument 'x' twice"),
+                            (lambda: self.ops.weigh("x"), "argument x: expected a tensor"), (lambda: self.ops.weigh(self.x, out=(1, 2)), "out: expected 1 tensors")):
+            with self.assertRaisesRegex(TypeError, words):
+                call()
+
+    def test_by_tuple_and_dictionary(self):
+        self.assertEqual(float(self.ops.weigh.__call__(*[self.x], **{"i": 1, "".join(["o", "ut"]): None})), 32e8 + 10)
+
+    def test_an_argument_that_is_written_to(self):
+        y = np.zeros(3, np.float32)
+        self.assertIs(self.ops.add_to(y, self.x, alpha=2.5), y)
+        np.testing.assert_array_equal(y, [2.5] * 3)
+        y.flags.writeable = False
+        with self.assertRaisesRegex(tenon.InvalidError, "argument y.*read-only"):
+            self.ops.add_to(y, self.x)
+
+    def test_lists_and_optionals(self):
+        self.assertEqual(float(self.ops.sum_all([self.x, self.x, self.x])), 9)
+        self.assertEqual(float(self.ops.sum_all((self.x,), np.float32(2))), 6)
+        self.assertEqual(float(self.ops.sum_all([self.x], scale=None)), 3)
+        with self.assertRaisesRegex(TypeError, "expected a list of tensors"):
+            self.ops.sum_all(self.x)
+        parts = core.split(np.arange(6, dtype=np.float32), count=3)
+        self.assertEqual([p.tolist() for p in parts], [[0, 1], [2, 3], [4, 5]])
+
+    def test_a_size_that_only_run_knows(self):
+        np.testing.assert_array_equal(self.ops.positive(np.array([-1, 2, -3, 4], np.float32)), [2, 4])
+
+    def test_what_a_kernel_says_is_raised_and_the_next_call_works(self):
+        for _ in range(3):
+            with self.assertRaisesRegex(tenon.Error, "the kernel of fails says no") as caught:
+                self.ops.fails(self.x)
+            self.assertIsInstance(caught.exception, RuntimeError)
+            np.testing.assert_array_equal(core.neg(self.x), -self.x)
+
+    def test_the_lock_is_given_up(self):
+        steps, done = [], threading.Event()
+
+        def count():
+            while not done.is_set():
+                steps.append(1)
+                time.sleep(0.001)
+        thread = threading.Thread(target=count)
+        thread.start()
+        before = len(steps)
+        self.ops.waits(self.x, milliseconds=300)
+        during = len(steps) - before
+        done.set()
+        thread.join()
+        self.assertGreater(during, 20)
+
+    def test_many_threads(self):
+        results = []
+
+        def call():
+            for i in range(200):
+                results.append(float(self.ops.weigh(self.x, i=i)) == 32e8 + 10 * i)
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(results, [True] * 800)
+
+    def test_nothing_grows_over_many_calls(self):
+        x, out, objects = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32), [1, 2]
+        calls = [lambda: core.add(x, x, out=out), lambda: core.add(x, x), lambda: self.ops.weigh(x, ints=objects, f=0.1), lambda: core.transpose(x),
+                 lambda: self.ops.sum_all([x, x]), lambda: self.raises(x)]
+        for call in calls:
+            call(), call()
+        counts = [sys.getrefcount(o) for o in (x, out, objects)]
+        grown = growths(calls, 200000)
+        self.assertTrue(is_flat(grown), grown)
+        self.assertEqual([sys.getrefcount(o) for o in (x, out, objects)], counts)
+
+    def raises(self, x):
+        try:
+            self.ops.fails(x)
+        except tenon.Error:
+            pass
+
+
+class Names(unittest.TestCase):
+    def test_signature_and_help(self):
+        ops = library()
+        signature = inspect.signature(ops.weigh)
+        self.assertEqual(list(signature.parameters), ["x", "b", "i", "f", "s", "c", "ints", "floats", "strs", "may", "d", "out"])
+        self.assertEqual(signature.parameters["c"].annotation, "Literal['one', 'two']")
+        self.assertEqual(signature.parameters["c"].default, "one")
+        self.assertEqual(signature.parameters["may"].default, None)
+        self.assertEqual(signature.parameters["x"].default, inspect.Parameter.empty)
+        self.assertTrue(ops.weigh.__doc__.startswith("Adds its attributes up."))
+        self.assertIn("Schema: weigh(Tensor x", ops.weigh.__doc__)
+        self.assertEqual(ops.weigh.__name__, "weigh")
+        self.assertEqual((ops.weigh.name, ops.weigh.traits), ("pytest::weigh", ["pure", "brief"]))
+
+    def test_the_namespaces(self):
+        ops = library()
+        self.assertIn("pytest", dir(tenon.ops))
+        self.assertIn("weigh", dir(tenon.ops.pytest))
+        self.assertEqual(tenon.ops.pytest.weigh.schema, ops.weigh.schema)
+        self.assertEqual((ops.name, ops.version, len(ops)), ("pytest", "1.2.3", 6))
+        with self.assertRaisesRegex(AttributeError, "did you mean 'pytest::weigh'"):
+            tenon.ops.pytest.wiegh
+        with self.assertRaisesRegex(AttributeError, "library 'pytest' has no operator 'other'"):
+            ops.other
+        with self.assertRaisesRegex(AttributeError, "no operator whose name begins with nobody"):
+            tenon.ops.nobody
+
+    def test_unloading(self):
+        path = os.path.join(FOLDER, "gone.so")
+        source = os.path.join(FOLDER, "gone.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('#include <tenon/op.h>\nstatic tenon_status_t f(tenon_call_t *c) { *(float *)c->outputs[0]->data = 7; return TENON_OK; }\n'
+                       'TENON_LIBRARY(gone, "1.0.0", TENON_OP("seven(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", f)))\n')
+        subprocess.run([os.path.join(BUILD, "tenon"), "build", source, "-o", path], check=True, stdout=subprocess.DEVNULL)
+        ops = tenon.load(path, unloadable=True)
+        seven = ops.seven
+        self.assertEqual(float(seven(np.ones(1, np.float32))), 7)
+        ops.unload()
+        with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
+            seven(np.ones(1, np.float32))
+        with self.assertRaises(AttributeError):
+            tenon.ops.gone.seven
+        self.assertEqual(repr(seven), "<tenon operator gone::seven>")
+
+    def test_libraries_that_cannot_be_loaded(self):
+        with self.assertRaisesRegex(tenon.NotFoundError, "nowhere.so"):
+            tenon.load("nowhere.so")
+        with self.assertRaises(tenon.Error):
+            tenon.load(__file__)
+        self.assertTrue(issubclass(tenon.NotFoundError, LookupError) and issubclass(tenon.NotFoundError, tenon.Error))
+
+    def test_another_interpreter_is_refused(self):
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            self.skipTest("this Python has no sub-interpreters")
+        code = f"import sys; sys.path.insert(0, {os.path.join(BUILD, 'python')!r})\ntry:\n import tenon\nexcept ImportError as e:\n assert 'main interpreter only' in str(e), e\nelse: raise AssertionError"
+        interpreters.run_string(interpreters.create(), code)
+
+
+class Tensors(unittest.TestCase):
+    def test_what_it_says(self):
+        t = tenon.tensor([[1, 2, 3], [4, 5, 6]], dtype="f32")
+        self.assertEqual((t.shape, t.strides, t.dtype, t.device, t.ndim, t.size, len(t)), ((2, 3), (3, 1), "f32", "cpu", 2, 6, 2))
+        self.assertEqual(repr(t), "tenon.Tensor(f32[2, 3], cpu)\n[[1. 2. 3.]\n [4. 5. 6.]]")
+        self.assertEqual(t.tolist(), [[1, 2, 3], [4, 5, 6]])
+        self.assertEqual(tenon.tensor(3.5).item(), 3.5)
+        with self.assertRaisesRegex(tenon.InvalidError, "'f99' is no dtype"):
+            tenon.empty((2,), "f99")
+        with self.assertRaises(tenon.InvalidError):
+            tenon.empty((-1,))
+
+    def test_on_a_device(self):
+        t = tenon.tensor([1, 2, 3], dtype="f32", device="sim:1")
+        self.assertEqual(t.device, "sim:1")
+        self.assertEqual(core.add(t, t).to("cpu").tolist(), [2, 4, 6])
+        self.assertEqual(core.add(t, t).tolist(), [2, 4, 6])
+        self.assertIs(t.to("sim:1"), t)
+        with self.assertRaises(tenon.Error):
+            t.to("nothing")
+        with self.assertRaisesRegex(tenon.InvalidError, "no device"):
+            t.to("sim:x")
+
+    def test_dlpack_both_forms(self):
+        t = tenon.tensor([1.5, 2.5])
+        self.assertEqual(t.__dlpack_device__(), (1, 0))
+        self.assertIn("dltensor_versioned", repr(t.__dlpack__(max_version=(1, 0))))
+        self.assertNotIn("versioned", repr(t.__dlpack__()))
+        with self.assertRaisesRegex(tenon.InvalidError, "stream=3"):
+            t.__dlpack__(stream=3)
+        with self.assertRaises(BufferError):
+            t.__dlpack__(dl_device=(2, 0))
+        copy = tenon.from_dlpack(Producer(t, copy=True))
+        self.assertNotEqual(copy.data_ptr, t.data_ptr)
+        same = tenon.from_dlpack(Producer(t))
+        self.assertEqual(same.data_ptr, t.data_ptr)
+        old = tenon.from_dlpack(OldProducer(t))
+        self.assertEqual(old.data_ptr, t.data_ptr)
+        del t
+        self.assertEqual(old.tolist(), [1.5, 2.5])
+
+    def test_read_only_stays_read_only(self):
+        x = np.ones(3, np.float32)
+        x.flags.writeable = False
+        t = tenon.from_dlpack(Producer(x))
+        with self.assertRaisesRegex(tenon.InvalidError, "read-only"):
+            core.neg(np.ones(3, np.float32), out=t)
+        with self.assertRaises(BufferError):
+            t.__dlpack__()  # the legacy form cannot say it
+
+    def test_anything_with_dlpack_is_an_argument(self):
+        t = tenon.tensor([1.0, 2.0], dtype="f32")
+        self.assertEqual(core.neg(Producer(t)).tolist(), [-1, -2])
+        with self.assertRaisesRegex(TypeError, "no DLPack capsule"):
+            core.neg(Liar())
+        with self.assertRaisesRegex(TypeError, "expected a tensor"):
+            core.neg(array.array("f", [1]))
+
+
+class Producer:
+    def __init__(self, of, **options):
+        self.of, self.options = of, options
+
+    def __dlpack__(self, *, max_version=None):
+        return self.of.__dlpack__(max_version=max_version, **self.options)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+class OldProducer(Producer):
+    def __dlpack__(self):
+        return self.of.__dlpack__()
+
+
+class Liar:
+    def __dlpack__(self, **_):
+        return 3
+
+
+class Guide(unittest.TestCase):
+    def test_its_commands(self):
+        with open(os.path.join(ROOT, "docs/python.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"^```sh\n(.*?)^```", file.read(), re.S | re.M)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "examples", ".venv":
+                os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+            os.symlink(BUILD, os.path.join(folder, "build"))
+            run = subprocess.run(["bash", "-e", "-c", "".join(blocks)], cwd=folder, capture_output=True, text=True, timeout=120)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("[-0.04550", run.stdout)  # GELU of -2 is -2 times 0.0227501
+        self.assertIn("Gaussian error linear unit", run.stdout)
+
+
+@unittest.skipUnless(torch, "this Python has no PyTorch")
+class Torch(unittest.TestCase):
+    def test_results_are_torchs(self):
+        x = torch.randn(5, 7)
+        y = core.exp(x)
+        self.assertIs(type(y), torch.Tensor)
+        torch.testing.assert_close(y, torch.exp(x))
+
+    def test_every_dtype(self):
+        for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
+            x = torch.arange(6).reshape(2, 3).to(dtype)
+            y = core.transpose(x)
+            self.assertEqual(y.dtype, dtype)
+            self.assertTrue(torch.equal(y, x.t()))
+
+    def test_memory_is_not_copied(self):
+        x = torch.arange(12.0).reshape(3, 4)
+        self.assertEqual(core.transpose(x).data_ptr(), x.data_ptr())
+        out = torch.empty(3, 4)
+        self.assertIs(core.neg(x, out=out), out)
+        self.assertTrue(torch.equal(out, -x))
+        view = core.transpose(x)
+        del x
+        self.assertEqual(view.sum(), 66)
+
+    def test_strides_and_lists(self):
+        x = torch.arange(24.0).reshape(2, 3, 4)
+        self.assertTrue(torch.equal(core.neg(x.permute(2, 0, 1)), -x.permute(2, 0, 1)))
+        self.assertTrue(torch.equal(core.concat([x, x], axis=0), torch.cat([x, x])))
+
+    def test_written_to_in_place(self):
+        y, ops = torch.zeros(3), library()
+        self.assertIs(ops.add_to(y, torch.ones(3), alpha=2), y)
+        self.assertEqual(y.tolist(), [2, 2, 2])
+
+    def test_dtypes_as_attributes(self):
+        self.assertEqual(float(library().weigh(torch.ones(1), d=torch.float64)), 64e8)
+
+    def test_nothing_grows(self):
+        x, out = torch.ones(4), torch.empty(4)
+        shape = np.array([2, 2])
+        grown = growths([lambda: core.add(x, x, out=out), lambda: core.add(x, x), lambda: core.reshape(x, shape)], 350000)
+        self.assertTrue(is_flat(grown), grown)
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False).result
+    wrong = len(result.failures) + len(result.errors)
+    for test, reason in result.skipped:
+        print(f"skipped: {test}: {reason}")
+    print(f"{result.testsRun - wrong - len(result.skipped)} passed, {wrong} failed, {len(result.skipped)} skipped")
+    sys.exit(wrong > 0)
