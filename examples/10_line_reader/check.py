@@ -1,5 +1,5 @@
 """Builds the library; compares losses, gradients and texts with reference.json (PyTorch's, and sums over all alignments);
-gradients with differences; results of two threads with those of one; and the messages of what is refused."""
+gradients with differences; results of two threads with those of one; the messages of what is refused; and render.py."""
 import json
 import os
 import pathlib
@@ -133,6 +133,16 @@ def refusals(folder):
     return len(cases)
 
 
+def pictures():
+    """render.py, in the environment that has Pillow; a line about it."""
+    python, fonts = ROOT / ".venv-zoo/bin/python", pathlib.Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
+    if not python.exists() or subprocess.run([python, "-c", "import PIL"], capture_output=True).returncode:
+        return "render.py is not tested: Pillow is not in .venv-zoo (make test sets it up)"
+    if not fonts.exists():
+        return f"render.py is not tested: {fonts} is not there (apt-get install fonts-dejavu-core)"
+    return run(python, HERE / "render_check.py", env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}).strip()
+
+
 def main():
     reference = json.loads((HERE / "reference.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
@@ -142,7 +152,7 @@ def main():
         texts(folder, reference["texts"])
         edges(folder)
         refused = refusals(folder)
-    print(f"{len(reference['losses'])} losses with gradients equal PyTorch's, {len(reference['texts'])} batches of texts the reference's; {refused} bad calls are refused")
+    print(f"{len(reference['losses'])} losses with gradients equal PyTorch's, {len(reference['texts'])} batches of texts the reference's; {refused} bad calls are refused; {pictures()}")
 
 
 if __name__ == "__main__":
