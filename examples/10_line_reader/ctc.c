@@ -141,7 +141,10 @@ static tenon_status_t loss_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t loss_backward_infer(tenon_infer_t *infer) {
-  (void)tenon_dim(infer, TENON_DIM_EQUAL, infer->inputs[6]->dims[2], states_of(infer, infer->inputs[2]));
+  tenon_dim_t found = infer->inputs[6]->dims[2], states = states_of(infer, infer->inputs[2]);
+  if (tenon_is_known(found) && tenon_is_known(states) && found.value != states.value)
+    return tenon_fail(infer, TENON_INVALID, "alpha is of %lld states, but targets of this width have %lld",
+                      (long long)found.value, (long long)states.value);
   return blank_check(infer, infer->attrs[0].as.i, infer->inputs[1]->dims[2]);
 }
 

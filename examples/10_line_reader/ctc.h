@@ -34,7 +34,7 @@ static inline tenon_status_t blank_check(tenon_infer_t *infer, int64_t blank, te
                     (long long)blank, (long long)classes.value);
 }
 
-/* Names the first length that is not from 0 to `most`, and says how many others there are. */
+/* Names the first length that is not from 0 to `most`, and counts all of them. */
 static inline tenon_status_t lengths_check(tenon_call_t *call, const tenon_tensor_t *lengths, const char *name,
                                            int64_t most, const char *what) {
   const int64_t *length = lengths->data;
@@ -42,8 +42,9 @@ static inline tenon_status_t lengths_check(tenon_call_t *call, const tenon_tenso
   for (int64_t n = lengths->shape[0]; n-- > 0;)
     if (length[n] < 0 || length[n] > most) wrong++, first = n;
   if (!wrong) return TENON_OK;
-  return tenon_fail(call, TENON_INVALID, "%s[%lld] is %lld, but must be from 0 to %lld, %s; %lld more are wrong", name,
-                    (long long)first, (long long)length[first], (long long)most, what, (long long)(wrong - 1));
+  return tenon_fail(call, TENON_INVALID, "%s[%lld] is %lld, but must be from 0 to %lld, %s (%lld of %lld out of range)",
+                    name, (long long)first, (long long)length[first], (long long)most, what, (long long)wrong,
+                    (long long)lengths->shape[0]);
 }
 
 #endif

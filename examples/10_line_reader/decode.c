@@ -81,7 +81,8 @@ typedef struct search_t { /* of one line at a time; its memory serves the next *
   entry_t *beam, *found;  /* best first; while a frame is gone through, `found` is a heap, the worst first */
   node_t *nodes;
   char *text;
-  bool *taken; /* by class: the beam has the text that this one makes of an entry */
+  bool *taken;  /* by class: the beam has the text that this one makes of an entry; and the blank */
+  double least; /* the worst score of a full heap, else -inf */
   int64_t count, found_count, node_count, classes, blank, width;
 } search_t;
 
@@ -104,13 +105,14 @@ static void replace_worst(entry_t *heap, int64_t count, entry_t entry) {
 static void offer(search_t *search, entry_t entry) {
   entry_t *heap = search->found;
   if (entry.score == -INFINITY) return;
-  if (search->found_count == search->width) {
-    if (is_better(&entry, heap)) replace_worst(heap, search->width, entry);
-    return;
+  if (search->found_count < search->width) {
+    int64_t at = search->found_count++;
+    for (; at > 0 && is_better(&heap[(at - 1) / 2], &entry); at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    heap[at] = entry;
+  } else if (is_better(&entry, heap)) {
+    replace_worst(heap, search->width, entry);
   }
-  int64_t at = search->found_count++;
-  for (; at > 0 && is_better(&heap[(at - 1) / 2], &entry); at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
-  heap[at] = entry;
+  if (search->found_count == search->width) search->least = heap->score;
 }
 
 /* What becomes of an entry in a frame: the same text, or one with a class more. */
@@ -131,7 +133,7 @@ static void grow(search_t *search, int32_t from) {
     search->taken[search->nodes[k].class] = search->nodes[k].place >= 0;
   for (int32_t c = 0; c < search->classes; c++) {
     double score = (c == node->class ? entry->blank : entry->score) + row[c];
-    if (c != search->blank && !search->taken[c]) offer(search, (entry_t){-INFINITY, score, score, from, c, -1});
+    if (score >= search->least && !search->taken[c]) offer(search, (entry_t){-INFINITY, score, score, from, c, -1});
   }
   for (int32_t k = node->child; k >= 0; k = search->nodes[k].sibling) search->taken[search->nodes[k].class] = false;
 }
@@ -149,7 +151,7 @@ static int32_t node_of(search_t *search, const entry_t *entry) {
 
 static void frame(search_t *search) {
   entry_t *found = search->found;
-  search->found_count = 0;
+  search->found_count = 0, search->least = -INFINITY;
   for (int32_t i = 0; i < search->count; i++) grow(search, i);
   for (int64_t n = search->found_count; n > 1;) { /* the heap, sorted */
     entry_t worst = found[0];
@@ -217,6 +219,7 @@ static tenon_status_t decode_part(tenon_call_t *call, void *argument, int64_t be
     search.text = (char *)(search.nodes + 1 + width * room->frames);
     search.taken = (bool *)(search.text + 4 * room->frames);
     memset(search.taken, 0, (size_t)shape[2]);
+    search.taken[search.blank] = true;
     for (int64_t n = lane; n < shape[1]; n += room->lane_count) TENON_TRY(decode_line(call, &search, n));
   }
   return TENON_OK;
@@ -253,7 +256,7 @@ static tenon_status_t decode_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(reader_decode,
-  TENON_OP("ctc_decode(Tensor log_probs, Tensor lengths, *, str alphabet, int blank=0, int beam=16) -> (Tensor text, Tensor score)",
+  TENON_OP("ctc_decode(Tensor log_probs, Tensor lengths, *, str alphabet, int blank=0, int beam=16) -> (Tensor@host text, Tensor score)",
     TENON_DOC("The most probable text of each line, by prefix beam search (Hannun et al., 2014), without a language model.\n"
               "log_probs is [frames, lines, classes]; lengths says how many frames a line has. alphabet is UTF-8, each character once,\n"
               "in the order of the classes without the blank: its i-th character, from 0, is class i + 1 if i >= blank, else class i.\n"
