@@ -155,6 +155,10 @@ static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *ob
   return good;
 }
 
+static inline bool is_number(PyObject *object) {
+  return Py_TYPE(object) == &PyFloat_Type || Py_TYPE(object) == &PyLong_Type || Py_TYPE(object) == &PyBool_Type;
+}
+
 /* Numbers of Python's come last: they take the dtype of the first tensor. */
 static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame) {
   const tenon_tensor_t *first = NULL;
@@ -172,15 +176,16 @@ static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame)
       PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a tensor", self->name, of->name);
       return false;
     }
-    bool is_number = PyFloat_Check(given[i]) || PyLong_Check(given[i]);
-    numbers += is_number;
-    if (is_number) continue;
+    if (is_number(given[i])) {
+      numbers++;
+      continue;
+    }
     if (!input_set(self, of, given[i], NULL, frame)) return false;
     if (!first && of->kind == TENON_KIND_TENSOR) first = frame->inputs[of->index];
   }
   for (uint32_t i = 0; i < self->count && numbers; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
-    if (of->role != TENON_ARGUMENT_INPUT || !given[i] || !(PyFloat_Check(given[i]) || PyLong_Check(given[i]))) continue;
+    if (of->role != TENON_ARGUMENT_INPUT || !given[i] || !is_number(given[i])) continue;
     if (!input_set(self, of, given[i], first, frame)) return false;
   }
   return true;
