@@ -68,8 +68,8 @@ static bool array_set(argument_t *argument, PyObject *object, int flags, const c
 /* By __array__: scalars of NumPy's, columns of tables. */
 static bool made_array_set(argument_t *argument, PyObject *object, int flags, const char *op, const char *name,
                            origin_t *origin) {
-  bool may = !(flags & ARGUMENT_WRITTEN) && PyObject_HasAttrString(object, "__array__"); /* it may be a copy */
-  PyObject *array = may ? PyObject_CallMethod(object, "__array__", NULL) : NULL;
+  PyObject *array =
+      flags & ARGUMENT_WRITTEN ? NULL : PyObject_CallMethod(object, "__array__", NULL); /* may be a copy */
   if (!array && PyErr_Occurred()) return false;
   bool good = array && numpy_is_array(array);
   if (!good) refuse(object, op, name);
@@ -95,9 +95,14 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
     return exchange_view(table, object, op, name, argument) &&
            (!(flags & ARGUMENT_KEPT) || argument->is_reference || own(argument, object));
   }
-  if (PyFloat_Check(object) || PyLong_Check(object)) return number_set(argument, object, like);
+  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) return number_set(argument, object, like);
   if (numpy_is_array(object)) return array_set(argument, object, flags, op, name, origin);
-  if (!PyObject_HasAttrString(object, "__dlpack__")) return made_array_set(argument, object, flags, op, name, origin);
+  if (!PyObject_HasAttrString(object, "__dlpack__")) {
+    if (PyObject_HasAttrString(object, "__array__")) return made_array_set(argument, object, flags, op, name, origin);
+    bool is_number =
+        PyFloat_Check(object) || PyLong_Check(object); /* of a class of its own: numpy.float64 was an array */
+    return is_number ? number_set(argument, object, like) : refuse(object, op, name);
+  }
   note(origin, FAMILY_DLPACK, object, NULL);
   return dlpack_import(object, &argument->tensor) && (argument->is_reference = true);
 }

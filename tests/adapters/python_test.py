@@ -121,6 +121,17 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "expected i64"):
             core.add(np.arange(3), 2.5)
 
+    def test_scalars_of_numpys_keep_their_dtype(self):
+        self.assertEqual(core.neg(np.float64(2)).dtype, np.float64)
+        self.assertEqual(core.neg(np.int16(2)).dtype, np.int16)
+        with self.assertRaisesRegex(TypeError, "out: expected a tensor"):
+            core.neg(np.ones((), np.float32), out=np.float32(0))
+
+    def test_numbers_of_a_class_of_their_own(self):
+        class Mine(int):
+            pass
+        np.testing.assert_array_equal(core.add(np.arange(3), Mine(2)), [2, 3, 4])
+
     def test_subclasses_are_arrays(self):
         class Mine(np.ndarray):
             pass
