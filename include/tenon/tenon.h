@@ -573,6 +573,30 @@ TENON_API tenon_status_t tenon_explain_set(int32_t how);
  * dtypes.  The caller frees it. */
 TENON_API tenon_status_t tenon_op_explain(const tenon_op_t *op, const char *key, tenon_dtype_t dtype, char **out_text);
 
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+
+/* What the results of a call would be, without data: for tracers and compilers of others, whose tensors have none.  Extents
+ * are numbers or symbols of a table, which one thread uses at a time. */
+typedef struct tenon_shapes_t tenon_shapes_t;
+TENON_API tenon_status_t tenon_shapes_create(tenon_shapes_t **out_shapes);
+TENON_API void tenon_shapes_release(tenon_shapes_t *shapes);
+/* A fresh symbol: an extent that is at least 0. */
+TENON_API tenon_status_t tenon_shapes_symbol(tenon_shapes_t *shapes, tenon_dim_t *out_dim);
+/* inputs: one for each tensor argument (NULL: absent), with size, dtype, ndim, dims, of lists count and items, of values that
+ * are known `value`.  attrs as for calls; DIM attributes may be symbols.  out_results[o] (NULL: an optional result that
+ * nobody wants) lies in the table; of lists with its items.  What calls of one table state of their symbols is known in the
+ * next: tenon_shapes_part gives what a symbol is known to be. */
+TENON_API tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
+                                            tenon_meta_t *const *inputs, const tenon_meta_t *const **out_results);
+/* How an extent is made, one step: a number; a symbol of tenon_shapes_symbol; an operation on two others; or FOUND, what only
+ * run knows: at most a (-1: no bound), at least b. */
+enum { TENON_PART_NUMBER = 1, TENON_PART_SYMBOL = 2, TENON_PART_OPERATION = 3, TENON_PART_FOUND = 4 };
+typedef struct tenon_part_t {
+  uint32_t size, kind, operation, reserved; /* operation: TENON_DIM_... */
+  tenon_dim_t a, b;                         /* NUMBER, SYMBOL: a is it, as it is known now */
+} tenon_part_t;
+TENON_API tenon_status_t tenon_shapes_part(tenon_shapes_t *shapes, tenon_dim_t dim, tenon_part_t *part);
+
 /* ---- gradients -------------------------------------------------------------------------------------------------- */
 
 /* Calls whose inputs require a gradient, or were made of such, are recorded; backward goes back through what was recorded

@@ -229,10 +229,14 @@ static PyGetSetDef properties[] = {
     {"results", get_results, NULL, "A dictionary for each result.", NULL},
     {"handle", get_handle, NULL, "The address of its tenon_op_t, for other extensions.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
+static PyMethodDef methods[] = {
+    {"_infer", operator_infer, METH_VARARGS, "Shapes of results from those of arguments; for adapters."},
+    {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)operator_delete},
                               {Py_tp_repr, (void *)operator_text},
                               {Py_tp_call, (void *)operator_call},
                               {Py_tp_members, members},
+                              {Py_tp_methods, methods},
                               {Py_tp_getset, properties},
                               {0, NULL}};
 static PyType_Spec spec = {"tenon.Operator", sizeof(operator_t), 0, Py_TPFLAGS_DEFAULT | HAS_VECTORCALL, slots};

@@ -33,6 +33,10 @@ typedef struct operator_t {
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names);
 /* The slow form, for callers that have a tuple and a dictionary. */
 PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
+/* infer(tensors, attributes, symbols), for adapters: tensors has (dtype, extents) for each tensor argument, or None, or a list
+ * of such; an extent is a number, or -1 - k for symbol k; so is that of a dim attribute, in a tuple.  Gives the results in the
+ * same form, whose extents are numbers or trees, and what symbols are known to be. */
+PyObject *operator_infer(PyObject *object, PyObject *arguments);
 void call_attrs_release(call_attrs_t *attrs, uint32_t count);
 bool calls_start(void);
 

@@ -29,8 +29,8 @@ typedef struct atom_t {
   uint32_t serial;
   tenon_dim_t a, b; /* operands; a fresh symbol made by BOUND: a is its limit, or -1 */
   range_t range;
-  int64_t either; /* the atom is 1 or this; NOT_EITHER: nothing is known */
-  bool is_bound;
+  int64_t either;          /* the atom is 1 or this; NOT_EITHER: nothing is known */
+  bool is_bound, is_found; /* is_found: made by BOUND */
   tenon_dim_t bound;
 } atom_t;
 
@@ -570,7 +570,7 @@ static tenon_status_t bounded(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t 
   if (range.low > range.high) return impossible(extents, TENON_DIM_BOUND, a, b, "leaves nothing between");
   if (range.low == range.high) return *out = tenon_extent(range.low), TENON_OK;
   TN_TRY(make_atom(extents, SYMBOL, NULL, range, &atom));
-  atom->a = a;
+  atom->a = a, atom->is_found = true;
   return intern_atom(extents, atom, out);
 }
 
@@ -603,6 +603,45 @@ tenon_status_t tn_extents_operate(tn_extents_t *extents, uint32_t operation, ten
   tenon_status_t status = simplify(extents, operation, a, b, out_dim);
   if (status == TENON_OK) *out_dim = tn_extents_resolve(extents, *out_dim);
   return status;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t atom_part(tn_extents_t *extents, const atom_t *atom, tn_extent_part_t *out) {
+  out->kind = atom->kind != SYMBOL ? TENON_PART_OPERATION : atom->is_found ? TENON_PART_FOUND : TENON_PART_SYMBOL;
+  if (atom->kind == SYMBOL && !atom->is_found) return intern_atom(extents, atom, &out->a);
+  out->operation = atom->is_found ? TENON_DIM_BOUND : atom->kind;
+  out->a = atom->a, out->b = atom->is_found ? tenon_extent(atom->range.low) : atom->b;
+  return TENON_OK;
+}
+
+/* The first of several terms and the rest of them, or the first of several factors and the rest of them. */
+tenon_status_t tn_extents_part(tn_extents_t *extents, tenon_dim_t dim, tn_extent_part_t *out_part) {
+  tn_sum_t first, rest = {0};
+  const atom_t *atom;
+  *out_part = (tn_extent_part_t){.kind = TENON_PART_NUMBER, .a = dim = tn_extents_resolve(extents, dim)};
+  if (tenon_is_known(dim)) return TENON_OK;
+  if (!entry_of(extents, dim))
+    return tn_fail(TENON_INVALID, "extents: %" PRId64 " is no symbol of this table", dim.value);
+  if ((atom = atom_of(extents, dim))) return atom_part(extents, atom, out_part);
+  read_sum(extents, dim, &first);
+  out_part->kind = TENON_PART_OPERATION;
+  out_part->operation = first.count > 1 ? TENON_DIM_ADD : TENON_DIM_MUL;
+  if (first.count > 1) {
+    rest.count = first.count - 1, first.count = 1;
+    memcpy(rest.terms, first.terms + 1, rest.count * sizeof *rest.terms);
+  } else {
+    tn_term_t *term = &first.terms[0];
+    rest = first;
+    if (term->coefficient != 1) tn_sum_constant(&first, term->coefficient), rest.terms[0].coefficient = 1;
+    else {
+      tn_sum_atom(&first, term->factors[0]);
+      rest.terms[0].count--;
+      memmove(rest.terms[0].factors, rest.terms[0].factors + 1, rest.terms[0].count * sizeof *rest.terms[0].factors);
+    }
+  }
+  TN_TRY(intern(extents, &first, &out_part->a));
+  return intern(extents, &rest, &out_part->b);
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #define TN_CORE_EXTENT_H
 
 #include <stdbool.h>
-#include <tenon/op.h>
+#include <tenon/tenon.h>
 
 #include "base/text.h"
 
@@ -24,6 +24,12 @@ tenon_status_t tn_extents_operate(tn_extents_t *extents, uint32_t operation, ten
                                   tenon_dim_t *out_dim);
 /* What is known now: a number if equalities made it one, else the class's symbol. */
 tenon_dim_t tn_extents_resolve(tn_extents_t *extents, tenon_dim_t dim);
+/* How an extent is made, one step. */
+typedef struct tn_extent_part_t {
+  uint32_t kind, operation; /* TENON_PART_..., TENON_DIM_... */
+  tenon_dim_t a, b; /* NUMBER, SYMBOL: a is it; OPERATION: what it is of; FOUND: at most a (-1: no bound), at least b */
+} tn_extent_part_t;
+tenon_status_t tn_extents_part(tn_extents_t *extents, tenon_dim_t dim, tn_extent_part_t *out_part);
 void tn_extents_print(tn_extents_t *extents, tenon_dim_t dim, tn_text_t *text); /* "4", "batch", "2*seq+1", "?3<=128" */
 
 #endif

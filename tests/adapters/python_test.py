@@ -314,6 +314,30 @@ class Names(unittest.TestCase):
         interpreters.run_string(interpreters.create(), code)
 
 
+class Shapes(unittest.TestCase):
+    def test_numbers(self):
+        self.assertEqual(core.add._infer([("f32", [2, 1]), ("f32", [3])], {}, 0), ([("f32", [2, 3])], []))
+        self.assertEqual(core.nonzero._infer([("f32", [4])], {}, 0)[0][0][1][1][0], "bound")
+        self.assertEqual(core.split._infer([("f32", [6, 2]), None], {"count": 3}, 0)[0], [[("f32", [2, 2])] * 3])
+
+    def test_symbols(self):
+        results, facts = core.matmul._infer([("f32", [-1, -2]), ("f32", [-3, 5]), None], {}, 3)
+        self.assertEqual(results, [("f32", [("symbol", 0), 5])])
+        self.assertEqual(len(facts), 1)  # the two inner extents are one
+        self.assertEqual({facts[0][0], facts[0][1][1]}, {1, 2})
+        results, _ = core.concat._infer([[("f32", [-1]), ("f32", [-2])]], {"axis": 0}, 2)
+        (operation, _, a, b), = results[0][1]
+        self.assertEqual((operation, {a, b}), ("add", {("symbol", 0), ("symbol", 1)}))
+        results, facts = core.matmul._infer([("f32", [2, -1]), ("f32", [7, 5]), None], {}, 1)
+        self.assertEqual(facts, [(0, 7)])
+
+    def test_what_cannot_be(self):
+        for tensors, attributes, symbols in (([("f32", [2, 3]), ("f32", [4, 5]), None], {}, 0), ([("f32", [2, 3])], {}, 0), ([("f99", [2, 3]), None, None], {}, 0),
+                                             ([("f32", [-1, 3]), ("f32", [3, 3]), None], {}, 0), ([3, None, None], {}, 0)):
+            with self.assertRaises(tenon.Error):
+                core.matmul._infer(tensors, attributes, symbols)
+
+
 class Tensors(unittest.TestCase):
     def test_what_it_says(self):
         t = tenon.tensor([[1, 2, 3], [4, 5, 6]], dtype="f32")

@@ -1,0 +1,187 @@
+/* Shapes of results from those of arguments, without data: what adapters make fake tensors of. */
+#include "operator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory of one inference: metas of inputs and their extents, and the symbols that stand for the caller's. */
+typedef struct inference_t {
+  operator_t *self;
+  tenon_shapes_t *shapes;
+  tenon_dim_t *symbols; /* the caller's k-th */
+  Py_ssize_t symbol_count;
+  Py_ssize_t asked;                /* whose value is asked for: trees do not say that it is itself; -1: nobody's */
+  void *blocks[2 * OPERATOR_MOST]; /* freed at the end */
+  int block_count;
+} inference_t;
+
+static void *room(inference_t *f, size_t count, size_t size) {
+  void *block = f->block_count < 2 * OPERATOR_MOST ? calloc(count + 1, size) : NULL;
+  if (!block) return PyErr_NoMemory();
+  return f->blocks[f->block_count++] = block;
+}
+
+/* A number, or -1 - k for the caller's k-th symbol. */
+static bool extent_from(inference_t *f, PyObject *object, tenon_dim_t *out) {
+  long long number = PyLong_AsLongLong(object);
+  if (number == -1 && PyErr_Occurred()) return false;
+  if (number >= 0) return *out = (tenon_dim_t){number}, true;
+  if (-1 - number < f->symbol_count) return *out = f->symbols[-1 - number], true;
+  return raise_invalid("%s: symbol %lld of %zd", f->self->name, -1 - number, f->symbol_count), false;
+}
+
+/* From (dtype, extents). */
+static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
+  PyObject *dtype = PyTuple_Check(object) ? PyTuple_GetItem(object, 0) : NULL;
+  PyObject *dims = dtype ? PyTuple_GetItem(object, 1) : NULL;
+  Py_ssize_t ndim = dims ? PySequence_Size(dims) : -1;
+  *meta = (tenon_meta_t){.size = sizeof *meta, .device = {1, 0}, .ndim = (int32_t)ndim};
+  if (ndim < 0 || ndim > TENON_RANK_MAX || !dtype_from(dtype, &meta->dtype)) {
+    if (!PyErr_Occurred()) raise_invalid("%s: %R: expected (dtype, extents)", f->self->name, object);
+    return false;
+  }
+  if (!(meta->dims = (tenon_dim_t *)room(f, (size_t)ndim, sizeof *meta->dims))) return false;
+  for (Py_ssize_t d = 0; d < ndim; d++) {
+    PyObject *extent = PySequence_GetItem(dims, d);
+    bool good = extent && extent_from(f, extent, &meta->dims[d]);
+    Py_XDECREF(extent);
+    if (!good) return false;
+  }
+  return true;
+}
+
+static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
+  Py_ssize_t count = PyList_Check(object) ? PyList_Size(object) : -1;
+  if (count < 0) return raise_invalid("%s: %R: expected a list of (dtype, extents)", f->self->name, object), false;
+  tenon_meta_t *items = (tenon_meta_t *)room(f, (size_t)count, sizeof *items);
+  tenon_meta_t **list = items ? (tenon_meta_t **)room(f, (size_t)count, sizeof *list) : NULL;
+  if (!list) return false;
+  *meta = (tenon_meta_t){.size = sizeof *meta,
+                         .device = {1, 0},
+                         .dtype = tenon_dtype(TENON_LIST),
+                         .count = (uint32_t)count,
+                         .items = list};
+  for (Py_ssize_t i = 0; i < count; i++) {
+    list[i] = &items[i];
+    if (!meta_set(f, PyList_GetItem(object, i), &items[i])) return false;
+  }
+  return true;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static const char *const operations[] = {"add", "sub",       "mul",   "div",   "ceil_div",   "mod",      "min",
+                                         "max", "broadcast", "bound", "equal", "test_equal", "test_less"};
+
+/* A number; ("symbol", k); (operation, key, a, b), whose key is the same for the same extent. */
+static PyObject *tree_of(inference_t *f, tenon_dim_t dim, int depth) {
+  tenon_part_t part = {.size = sizeof part};
+  for (Py_ssize_t k = 0; k < f->symbol_count; k++)
+    if (k != f->asked && f->symbols[k].value == dim.value) return Py_BuildValue("sn", "symbol", k);
+  if (depth > 200) return raise_invalid("%s: an extent of more than 200 steps", f->self->name);
+  tenon_status_t status = tenon_shapes_part(f->shapes, dim, &part);
+  if (status != TENON_OK) return raise_status(status);
+  if (part.kind == TENON_PART_NUMBER) return PyLong_FromLongLong(part.a.value);
+  if (part.kind == TENON_PART_SYMBOL && part.a.value != dim.value) return tree_of(f, part.a, depth + 1);
+  if (part.kind == TENON_PART_SYMBOL) return Py_BuildValue("sL", "unknown", (long long)dim.value);
+  PyObject *a = tree_of(f, part.a, depth + 1), *b = a ? tree_of(f, part.b, depth + 1) : NULL;
+  const char *name = part.operation < sizeof operations / sizeof *operations ? operations[part.operation] : "unknown";
+  if (!b) return Py_XDECREF(a), NULL;
+  return Py_BuildValue("sLNN", name, (long long)dim.value, a, b);
+}
+
+static PyObject *spec_of(inference_t *f, const tenon_meta_t *meta) {
+  if (!meta) Py_RETURN_NONE;
+  PyObject *list = PyList_New(0);
+  uint32_t count = meta->items ? meta->count : (uint32_t)(meta->ndim > 0 ? meta->ndim : 0);
+  for (uint32_t i = 0; list && i < count; i++) {
+    PyObject *item = meta->items ? spec_of(f, meta->items[i]) : tree_of(f, meta->dims[i], 0);
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return !list || meta->items ? list : Py_BuildValue("sN", tenon_dtype_name(meta->dtype), list);
+}
+
+/* Of each symbol that is known to be something else: (k, what it is). */
+static PyObject *facts_of(inference_t *f) {
+  PyObject *facts = PyList_New(0);
+  for (Py_ssize_t k = 0; facts && k < f->symbol_count; k++) {
+    tenon_part_t part = {.size = sizeof part};
+    tenon_status_t status = tenon_shapes_part(f->shapes, f->symbols[k], &part);
+    if (status == TENON_OK && part.kind == TENON_PART_SYMBOL && part.a.value == f->symbols[k].value) continue;
+    f->asked = k;
+    PyObject *tree = tree_of(f, f->symbols[k], 0), *fact = tree ? Py_BuildValue("nN", k, tree) : NULL;
+    f->asked = -1;
+    if (!fact || PyList_Append(facts, fact) != 0) Py_CLEAR(facts);
+    Py_XDECREF(fact);
+  }
+  return facts;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) {
+  operator_t *self = f->self;
+  tenon_meta_t *metas = (tenon_meta_t *)room(f, self->inputs, sizeof *metas), *inputs[OPERATOR_MOST] = {NULL};
+  tenon_attrs_t *attrs = NULL;
+  const tenon_value_t *values;
+  const tenon_meta_t *const *results = NULL;
+  PyObject *list = NULL;
+  tenon_status_t status = TENON_OK;
+  if (!metas) return NULL;
+  if (PyList_Size(tensors) != (Py_ssize_t)self->inputs)
+    return raise_invalid("%s: expected %u tensors", self->name, self->inputs);
+  status = tenon_attrs_create(self->op, &attrs);
+  if (status != TENON_OK) return raise_status(status);
+  bool good = true;
+  for (uint32_t i = 0; i < self->count && good; i++) {
+    const tenon_argument_t *of = &self->parameters[i].of;
+    if (of->role == TENON_ARGUMENT_INPUT) {
+      PyObject *given = PyList_GetItem(tensors, of->index);
+      if (given == Py_None) continue;
+      good = of->kind == TENON_KIND_TENSORS ? list_set(f, given, &metas[of->index])
+                                            : meta_set(f, given, &metas[of->index]);
+      inputs[of->index] = &metas[of->index];
+      continue;
+    }
+    PyObject *given = PyDict_GetItem(attributes, self->parameters[i].name);
+    tenon_value_t symbol = {.kind = TENON_KIND_DIM};
+    if (given && of->kind == TENON_KIND_DIM && PyTuple_Check(given)) { /* (-1 - k,) */
+      good = extent_from(f, PyTuple_GetItem(given, 0), &symbol.as.dim);
+      if (good && (status = tenon_attrs_set(attrs, of->name, &symbol)) != TENON_OK) good = raise_status(status) != NULL;
+    } else if (given) good = attribute_set(attrs, self->name, of, given);
+  }
+  if (good) status = tenon_attrs_values(attrs, &values);
+  if (good && status == TENON_OK) status = tenon_shapes_infer(f->shapes, self->op, values, inputs, &results);
+  if (good && status != TENON_OK) good = raise_status(status) != NULL;
+  if (good) list = PyList_New(0);
+  for (uint32_t o = 0; list && o < self->outputs; o++) {
+    PyObject *spec = spec_of(f, results[o]);
+    if (!spec || PyList_Append(list, spec) != 0) Py_CLEAR(list);
+    Py_XDECREF(spec);
+  }
+  tenon_attrs_release(attrs);
+  PyObject *facts = list ? facts_of(f) : NULL;
+  if (facts) return Py_BuildValue("NN", list, facts);
+  Py_XDECREF(list);
+  return NULL;
+}
+
+PyObject *operator_infer(PyObject *object, PyObject *arguments) {
+  PyObject *tensors, *attributes, *result = NULL;
+  inference_t f = {.self = (operator_t *)object, .asked = -1};
+  if (!PyArg_ParseTuple(arguments, "O!O!n", &PyList_Type, &tensors, &PyDict_Type, &attributes, &f.symbol_count))
+    return NULL;
+  if (!f.self->op) return PyErr_Format(error_class, "%s: its library was unloaded", f.self->name);
+  if (f.symbol_count < 0 || f.symbol_count > 1 << 20)
+    return raise_invalid("%s: %zd symbols", f.self->name, f.symbol_count);
+  f.symbols = (tenon_dim_t *)room(&f, (size_t)f.symbol_count, sizeof *f.symbols);
+  tenon_status_t status = f.symbols ? tenon_shapes_create(&f.shapes) : TENON_OK;
+  for (Py_ssize_t k = 0; f.symbols && k < f.symbol_count && status == TENON_OK; k++)
+    status = tenon_shapes_symbol(f.shapes, &f.symbols[k]);
+  if (status != TENON_OK) raise_status(status);
+  else if (f.symbols) result = infer(&f, tensors, attributes);
+  tenon_shapes_release(f.shapes);
+  for (int i = 0; i < f.block_count; i++) free(f.blocks[i]);
+  return result;
+}
