@@ -8,10 +8,6 @@
 enum { FEW = 8 }; /* tensors that are on the stack */
 #define OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
 
-static PyObject *out_name;
-
-bool calls_start(void) { return (out_name = PyUnicode_InternFromString("out")) != NULL; }
-
 /* ---- attributes --------------------------------------------------------------------------------------------------- */
 
 void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
@@ -77,9 +73,25 @@ static bool unknown(const operator_t *self, PyObject *name) {
   for (uint32_t i = 0; names && i < self->count; i++)
     if (PyList_Append(names, self->parameters[i].name) != 0) Py_CLEAR(names);
   PyObject *comma = names ? PyUnicode_FromString(", ") : NULL, *list = comma ? PyUnicode_Join(comma, names) : NULL;
-  if (list) PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, out", self->name, name, list);
+  if (list)
+    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, %U", self->name, name, list, self->out_name);
   Py_XDECREF(names), Py_XDECREF(comma), Py_XDECREF(list);
   return false;
+}
+
+/* "else_" is the argument `else`: of names that Python keeps for itself. */
+static uint32_t keyword_place(const operator_t *self, PyObject *name) {
+  PyObject *bytes = PyUnicode_AsUTF8String(name);
+  uint32_t found = self->count;
+  Py_ssize_t size = bytes ? PyBytes_Size(bytes) : 0;
+  for (uint32_t i = 0; i < self->count && size > 1 && found == self->count; i++) {
+    const char *own = self->parameters[i].of.name, *given = PyBytes_AsString(bytes);
+    if (given[size - 1] == '_' && strlen(own) == (size_t)size - 1 && memcmp(own, given, (size_t)size - 1) == 0)
+      found = i;
+  }
+  Py_XDECREF(bytes);
+  PyErr_Clear();
+  return found;
 }
 
 /* Where each argument of a call is; NULL: not given. */
@@ -92,12 +104,14 @@ static bool place(operator_t *self, PyObject *const *args, Py_ssize_t count, PyO
   Py_ssize_t named = names ? PyTuple_Size(names) : 0;
   for (Py_ssize_t k = 0; k < named; k++) {
     PyObject *name = PyTuple_GetItem(names, k), **at = NULL;
-    if (name == out_name) at = out;
+    if (name == self->out_name) at = out;
     for (uint32_t i = 0; i < self->count && !at; i++)
       if (self->parameters[i].name == name) at = &given[i];
     for (uint32_t i = 0; i < self->count && !at; i++) /* not interned */
       if (PyUnicode_Compare(self->parameters[i].name, name) == 0) at = &given[i];
-    if (!at && PyUnicode_Compare(out_name, name) == 0) at = out;
+    if (!at && PyUnicode_Compare(self->out_name, name) == 0) at = out;
+    uint32_t kept = at ? self->count : keyword_place(self, name);
+    if (kept < self->count) at = &given[kept];
     if (!at) return unknown(self, name);
     if (*at) return PyErr_Format(PyExc_TypeError, "%s() got argument %R twice", self->name, name), false;
     *at = args[count + k];

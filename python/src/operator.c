@@ -157,7 +157,7 @@ static void operator_delete(PyObject *object) {
   for (uint32_t i = 0; self->parameters && i < self->count; i++) Py_XDECREF(self->parameters[i].name);
   call_attrs_release(self->last, self->count);
   free(self->parameters), free(self->name);
-  Py_XDECREF(self->library);
+  Py_XDECREF(self->library), Py_XDECREF(self->out_name);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -183,6 +183,9 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
     if (!of.is_keyword) self->positional++;
     if (of.kind == TENON_KIND_TENSORS) self->has_lists = true;
   }
+  bool has_out = false;
+  for (uint32_t i = 0; i < self->count; i++) has_out = has_out || strcmp(self->parameters[i].of.name, "out") == 0;
+  if (!(self->out_name = PyUnicode_InternFromString(has_out ? "out_" : "out"))) return false;
   for (int32_t o = 0; o < info->output_count; o++) {
     tenon_argument_t of = {.size = sizeof of};
     if (tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, o, &of) == TENON_OK && of.mark) self->keeps = true;
@@ -243,7 +246,7 @@ static PyType_Spec spec = {"tenon.Operator", sizeof(operator_t), 0, Py_TPFLAGS_D
 
 bool operators_add(PyObject *module) {
   operator_type = (PyTypeObject *)PyType_FromSpec(&spec);
-  if (!operator_type || !calls_start()) return false;
+  if (!operator_type) return false;
   Py_INCREF(operator_type);
   return PyModule_AddObject(module, "Operator", (PyObject *)operator_type) == 0;
 }

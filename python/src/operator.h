@@ -21,9 +21,9 @@ typedef struct
 
 typedef struct operator_t {
   PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
-  const tenon_op_t *op; /* NULL: its library was unloaded */
-  PyObject *library;
-  char *name; /* its own: it outlives the library */
+  const tenon_op_t *op;         /* NULL: its library was unloaded */
+  PyObject *library, *out_name; /* out_name: of the argument for results: "out", or "out_" beside an argument out */
+  char *name;                   /* its own: it outlives the library */
   uint32_t count, positional, inputs, outputs;
   bool is_brief, keeps, has_lists;
   parameter_t *parameters; /* in the schema's order */
@@ -38,6 +38,5 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
  * same form, whose extents are numbers or trees, and what symbols are known to be. */
 PyObject *operator_infer(PyObject *object, PyObject *arguments);
 void call_attrs_release(call_attrs_t *attrs, uint32_t count);
-bool calls_start(void);
 
 #endif

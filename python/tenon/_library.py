@@ -1,9 +1,15 @@
 """Libraries and the namespaces of their operators."""
+import keyword
 import os
 
 from . import _core
 
 STRICT, UNLOADABLE = 1, 2  # TENON_LOAD_...
+
+
+def spelled(name):
+    """`if_` is the operator `if`: of names that Python keeps for itself."""
+    return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
 class Library:
@@ -14,8 +20,8 @@ class Library:
 
     def __getattr__(self, name):
         operators = self._core.operators
-        if name in operators:
-            return operators[name]
+        if spelled(name) in operators:
+            return operators[spelled(name)]
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(f"library {self._name()} has no operator {name!r}; it has: {', '.join(sorted(operators)) or 'none: it was unloaded'}")
@@ -62,7 +68,7 @@ class Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         try:
-            return _core.find(f"{self._name}::{name}")
+            return _core.find(f"{self._name}::{spelled(name)}")
         except _core.NotFoundError as error:
             raise AttributeError(str(error)) from None
 

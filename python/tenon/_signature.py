@@ -1,5 +1,6 @@
 """What help() and editors show of an operator; made when they ask."""
 import inspect
+import keyword
 
 _TYPES = {"Tensor": "Tensor", "Tensor[]": "list[Tensor]", "bool": "bool", "int": "int", "dim": "int", "float": "float", "scalar": "bool | int | float", "str": "str",
           "dtype": "str", "device": "str", "graph": "Graph", "int[]": "list[int]", "dim[]": "list[int]", "float[]": "list[float]", "str[]": "list[str]"}
@@ -13,15 +14,28 @@ def _annotation(parameter):
     return text + " | None" if parameter["optional"] else text
 
 
+def with_defaults(parameters):
+    """Pairs of a parameter and whether it may be left out: an optional one with others behind it that must be given may not."""
+    must = max((i for i, p in enumerate(parameters) if not (p["keyword"] or p["has_default"] or p["optional"])), default=-1)
+    return [(p, (p["has_default"] or p["optional"]) and (p["keyword"] or i > must)) for i, p in enumerate(parameters)]
+
+
+def python_name(name):
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def out_name(op):
+    return "out_" if any(p["name"] == "out" for p in op.parameters) else "out"
+
+
 def signature(op):
     """An inspect.Signature: types as texts, defaults as the schema has them, `out` last."""
     parameters = []
-    for p in op.parameters:
+    for p, has in with_defaults(op.parameters):
         kind = inspect.Parameter.KEYWORD_ONLY if p["keyword"] else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        has = p["has_default"] or p["optional"]
-        parameters.append(inspect.Parameter(p["name"], kind, default=p["default"] if has else inspect.Parameter.empty, annotation=_annotation(p)))
+        parameters.append(inspect.Parameter(python_name(p["name"]), kind, default=p["default"] if has else inspect.Parameter.empty, annotation=_annotation(p)))
     if op.results:
-        parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | tuple | None"))
+        parameters.append(inspect.Parameter(out_name(op), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | tuple | None"))
     results = ["list[Tensor]" if r["kind"] == "Tensor[]" else "Tensor" for r in op.results]
     result = "None" if not results else results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
     return inspect.Signature(parameters, return_annotation=result)

@@ -1,8 +1,10 @@
 """The Python package: operators on NumPy's arrays, on tensors of PyTorch's and of anything with __dlpack__; without copies, with
 exceptions of the right class.  Run with a Python that has NumPy (.venv), and with one that has PyTorch too (.venv-zoo)."""
 import array
+import ast
 import gc
 import inspect
+import keyword
 import os
 import re
 import subprocess
@@ -19,6 +21,7 @@ sys.path.insert(0, os.path.join(BUILD, "python"))
 import numpy as np  # noqa: E402
 
 import tenon  # noqa: E402
+from tenon import stubs  # noqa: E402
 
 try:
     import torch
@@ -177,6 +180,20 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, words):
                 call()
 
+    def test_names_that_python_keeps_for_itself(self):
+        self.assertEqual(core.if_.name, "core::if")
+        with self.assertRaisesRegex(TypeError, "needs argument|expected a graph"):
+            core.if_(np.ones((), bool), else_=None, then=None)
+        with self.assertRaisesRegex(TypeError, "no argument 'alse_'"):
+            core.if_(np.ones((), bool), alse_=None)
+        np.testing.assert_array_equal(core.and_(np.array([True, True]), np.array([True, False])), [True, False])
+
+    def test_an_argument_of_the_name_out(self):
+        result = np.empty(3, np.float32)
+        self.assertIs(self.ops.negated(out=self.x, out_=result), result)
+        np.testing.assert_array_equal(result, -self.x)
+        self.assertEqual(list(inspect.signature(self.ops.negated).parameters), ["out", "out_"])
+
     def test_by_tuple_and_dictionary(self):
         self.assertEqual(float(self.ops.weigh.__call__(*[self.x], **{"i": 1, "".join(["o", "ut"]): None})), 32e8 + 10)
 
@@ -268,12 +285,37 @@ class Names(unittest.TestCase):
         self.assertEqual(ops.weigh.__name__, "weigh")
         self.assertEqual((ops.weigh.name, ops.weigh.traits), ("pytest::weigh", ["pure", "brief"]))
 
+    def test_every_operator_has_a_signature(self):
+        for name in dir(core):
+            op = getattr(core, name)
+            parameters = inspect.signature(op).parameters
+            self.assertEqual([p.removesuffix("_") for p in list(parameters)[: len(op.parameters)]], [p["name"] for p in op.parameters], name)
+
+    def test_stubs(self):
+        text = stubs.stubs("pytest", {op.name.split("::")[1]: op for op in library()})
+        tree = ast.parse(text)
+        methods = {f.name: f for f in tree.body[-1].body}
+        self.assertEqual(sorted(methods), ["add_to", "fails", "negated", "positive", "sum_all", "waits", "weigh"])
+        self.assertEqual(tree.body[-1].name, "Pytest")
+        self.assertEqual(ast.unparse(methods["weigh"].args),
+                         "self, x: T, *, b: bool=False, i: int=0, f: float=0.0, s: str='', c: Literal['one', 'two']='one', ints: Sequence[int]=[], floats: Sequence[float]=[], "
+                         "strs: Sequence[str]=[], may: int | None=None, d: Any='f32', out: Tensor | None=None")
+        self.assertEqual(ast.unparse(methods["sum_all"].args), "self, x: Sequence[T], scale: Tensor | None=None, *, out: Tensor | None=None")
+        path = os.path.join(FOLDER, "core_ops.pyi")
+        run = [sys.executable, "-m", "tenon.stubs", "core", "-o", path]
+        subprocess.run(run, check=True, env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")})
+        with open(path, encoding="utf-8") as file:
+            found = {f.name for f in ast.parse(file.read()).body[-1].body}
+        self.assertEqual({name.removesuffix("_") if keyword.iskeyword(name[:-1]) else name for name in found}, {name for name in dir(core) if name.isidentifier()})
+        wrong = subprocess.run([*run[:3], "nowhere"], env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")}, capture_output=True, text=True)
+        self.assertEqual((wrong.returncode, "neither a file nor a namespace" in wrong.stderr), (1, True))
+
     def test_the_namespaces(self):
         ops = library()
         self.assertIn("pytest", dir(tenon.ops))
         self.assertIn("weigh", dir(tenon.ops.pytest))
         self.assertEqual(tenon.ops.pytest.weigh.schema, ops.weigh.schema)
-        self.assertEqual((ops.name, ops.version, len(ops)), ("pytest", "1.2.3", 6))
+        self.assertEqual((ops.name, ops.version, len(ops)), ("pytest", "1.2.3", 7))
         with self.assertRaisesRegex(AttributeError, "did you mean 'pytest::weigh'"):
             tenon.ops.pytest.wiegh
         with self.assertRaisesRegex(AttributeError, "library 'pytest' has no operator 'other'"):

@@ -60,6 +60,12 @@ static tenon_status_t waits(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static tenon_status_t negated(tenon_call_t *call) { /* its argument is called out */
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
+    ((float *)call->outputs[0]->data)[i] = -((const float *)call->inputs[0]->data)[i];
+  return TENON_OK;
+}
+
 /* clang-format off */
 TENON_LIBRARY(pytest, "1.2.3",
   TENON_OP("fails(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails)),
@@ -72,4 +78,6 @@ TENON_LIBRARY(pytest, "1.2.3",
     TENON_TRAITS(TENON_PURE | TENON_BRIEF), TENON_KERNEL("cpu", weigh)),
   TENON_OP("positive(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_INFER(positive_infer), TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", positive)),
+  TENON_OP("negated(Tensor out) -> Tensor y", TENON_TYPES("out: f32; y = out"), TENON_SHAPES("y = out"), TENON_TRAITS(TENON_PURE),
+    TENON_KERNEL("cpu", negated)),
   TENON_OP("waits(Tensor x, *, int milliseconds) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", waits)))

@@ -1,0 +1,96 @@
+"""Type stubs of a library's operators, for editors and type checkers:
+
+    python -m tenon.stubs gelu.so -o gelu_ops.pyi       # class Demo, with a method for each operator
+    python -m tenon.stubs core -o core_ops.pyi          # of the built-in operators
+
+and then, in a program:
+
+    ops: "gelu_ops.Demo" = tenon.load("gelu.so")
+"""
+import argparse
+import os
+import sys
+import textwrap
+
+from . import _core, _signature
+from ._library import Namespace, load
+
+_HEAD = '''"""Operators of {name}; made by python -m tenon.stubs."""
+from typing import Any, Literal, Sequence, TypeVar
+
+Tensor = Any  # of NumPy, PyTorch, tenon, or anything with __dlpack__; results are of the first one's library
+T = TypeVar("T")
+
+class {title}:
+'''
+
+
+def _annotation(parameter, is_first):
+    kind = parameter["kind"]
+    if kind == "choice":
+        text = "Literal[" + ", ".join(map(repr, parameter["choices"])) + "]"
+    elif kind.endswith("[]"):
+        text = "Sequence[" + {"Tensor": "T" if is_first else "Tensor", "dim": "int"}.get(kind[:-2], kind[:-2]) + "]"
+    else:
+        text = {"Tensor": "T" if is_first else "Tensor", "dim": "int", "scalar": "float", "dtype": "Any", "device": "str", "graph": "Any"}.get(kind, kind)
+    return text + " | None" if parameter["optional"] else text
+
+
+def _method(name, op):
+    """A method, or None: an overload, which no definition can be."""
+    parameters, results = op.parameters, op.results
+    if not name.isidentifier():
+        return None
+    first = next((p["name"] for p in parameters if p["kind"] in ("Tensor", "Tensor[]") and not p["optional"]), None)
+    texts, has_star = ["self"], False
+    for p, may_be_left_out in _signature.with_defaults(parameters):
+        if p["keyword"] and not has_star:
+            texts.append("*")
+            has_star = True
+        text = f"{_signature.python_name(p['name'])}: {_annotation(p, p['name'] == first)}"
+        if may_be_left_out:
+            text += f" = {p['default']!r}"
+        texts.append(text)
+    one = "T" if first else "Tensor"
+    kinds = [f"list[{one}]" if r["kind"] == "Tensor[]" else f"{one} | None" if r["optional"] else one for r in results]
+    if results:
+        texts += [] if has_star else ["*"]
+        texts.append(f"{_signature.out_name(op)}: " + ("Tensor" if len(results) == 1 else "Sequence[Tensor | None]") + " | None = None")
+    result = "None" if not kinds else kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
+    doc = textwrap.indent(_signature.document(op).replace("\\", "\\\\").replace('"""', '\\"\\"\\"'), " " * 8).strip()
+    return f'    def {_signature.python_name(name)}({", ".join(texts)}) -> {result}:\n        """{doc}\n        """\n'
+
+
+def stubs(name, operators):
+    """The text of a .pyi file: one class, with a method for each of {name: operator}."""
+    methods = [_method(own, op) for own, op in sorted(operators.items())]
+    title = "".join(part.capitalize() for part in name.split("_"))
+    return _HEAD.format(name=name, title=title) + ("\n".join(filter(None, methods)) or "    ...\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tenon.stubs", description="Writes type stubs of a library's operators.")
+    parser.add_argument("library", help="a file, or the namespace of operators that are there already")
+    parser.add_argument("-o", "--output", help="the .pyi file (default: to stdout)")
+    arguments = parser.parse_args()
+    try:
+        if os.path.exists(arguments.library):
+            library = load(os.path.abspath(arguments.library))
+            text = stubs(library.name, {op.name.split("::", 1)[1]: op for op in library})
+        else:
+            space = Namespace(arguments.library)
+            names = dir(space)
+            if not names:
+                sys.exit(f"stubs: {arguments.library} is neither a file nor a namespace that has operators")
+            text = stubs(arguments.library, {name: _core.find(f"{arguments.library}::{name}") for name in names})
+    except _core.Error as error:
+        sys.exit(f"stubs: {error}")
+    if arguments.output:
+        with open(arguments.output, "w", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
