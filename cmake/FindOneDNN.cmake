@@ -1,7 +1,10 @@
 # oneDNN 3 with OpenMP, as `pip install onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0` puts it into .venv, or
 # of the system.  Defines the target OneDNN::dnnl and OneDNN_VERSION.  OneDNN_ROOT names another place.
 # Why this version: docs/decisions/0002-onednn.md.
-set(onednn_hints ${OneDNN_ROOT} $ENV{OneDNN_ROOT} ${CMAKE_SOURCE_DIR}/.venv $ENV{VIRTUAL_ENV})
+string(REPLACE ":" ";" onednn_path "$ENV{PATH}") # pip builds wheels in an environment of its own, whose bin is on it
+list(TRANSFORM onednn_path REPLACE "/bin/?$" "")
+set(onednn_hints ${OneDNN_ROOT} $ENV{OneDNN_ROOT} ${CMAKE_SOURCE_DIR}/.venv $ENV{VIRTUAL_ENV}
+                 ${onednn_path})
 find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h HINTS ${onednn_hints} PATH_SUFFIXES include)
 find_library(OneDNN_LIBRARY NAMES libdnnl.so.3 dnnl HINTS ${onednn_hints} PATH_SUFFIXES lib lib64)
 

@@ -7,6 +7,8 @@
 Results are of the library that the first argument is of, over memory that is not copied.  Operators of all loaded libraries are
 at tenon.ops: tenon.ops.core.softmax(x, axis=-1).
 """
+import os as _os
+
 from . import _core
 
 _core.check_interpreter()
@@ -17,6 +19,23 @@ from ._library import Library, Namespaces, load
 
 __version__ = _core.version()
 ops = Namespaces()
+
+
+def include_dir():
+    """The folder of tenon/op.h and the other headers, of an installed package."""
+    return _installed("include")
+
+
+def cmake_dir():
+    """The folder for CMake's find_package(tenon), of an installed package: -Dtenon_DIR=..."""
+    return _installed("lib", "cmake", "tenon")
+
+
+def _installed(*parts):
+    folder = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), *parts)
+    if not _os.path.isdir(folder):
+        raise NotFoundError(f"{folder} is not there: this is the package of a build folder, use the folders of its sources")
+    return folder
 
 
 def doctor():

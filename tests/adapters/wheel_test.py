@@ -1,0 +1,79 @@
+"""The wheel: built by pip in an environment of its own, installed into a clean one for each Python from 3.9 on that is here, where
+the tests of the package run; and used where there is no compiler."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+USE = """
+import sys, numpy, tenon
+ops = tenon.load(sys.argv[1])
+x = numpy.linspace(-1, 1, 3, dtype="f4")
+assert abs(ops.gelu(x)[2] - 0.8413447) < 1e-6
+for folder in tenon.include_dir(), tenon.cmake_dir():
+    assert folder.startswith(sys.prefix), folder
+"""
+
+
+def run(*command, **options):
+    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500, **options)
+    assert result.returncode == 0, f"{' '.join(map(str, command))}: {result.stdout[-3000:]}"
+    return result.stdout
+
+
+def pythons():
+    """{version: program} of those that are found."""
+    found = {}
+    for version in VERSIONS:
+        program = shutil.which(f"python{version}")
+        said = program and subprocess.run([program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
+        if said and said.stdout.strip() == version:
+            found[version] = program
+    return found
+
+
+def install(python, wheel, folder):
+    run(python, "-m", "venv", folder)
+    run(os.path.join(folder, "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, "numpy")
+    return os.path.join(folder, "bin/python")
+
+
+def main():
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "-q", ROOT, "-w", folder, cwd=folder)
+        (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
+        name = os.path.basename(wheel)
+        print(f"{name}: {os.path.getsize(wheel) / 1e6:.1f} MB")
+        library = os.path.join(folder, "gelu.so")
+        run(os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", library)
+        here = pythons()
+        for version, program in here.items():
+            try:
+                assert re.match(r"libtenon-[0-9.]+-cp39-abi3-linux_", name), name
+                python = install(program, wheel, os.path.join(folder, version))
+                nothing = {"PATH": os.path.join(folder, "no-such-folder"), "HOME": folder}  # no compiler, no tools
+                run(python, "-c", USE, library, cwd=folder, env=nothing)
+                assert "1.0.0" in run(os.path.join(folder, version, "bin/tenon"), "--version", cwd=folder, env=nothing)
+                said = run(python, os.path.join(ROOT, "tests/adapters/python_test.py"), "Arrays", "Calls", "Names", "Shapes", "Tensors", cwd=folder,
+                           env={**os.environ, "TENON_INSTALLED": "1", "TENON_BUILD": BUILD})
+                print(f"Python {version}: {said.strip().splitlines()[-1]}")
+                passed += 1
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                print(f"FAIL Python {version}: {error}")
+                failed += 1
+    for version in VERSIONS:
+        if version not in here:
+            print(f"skipped: the wheel in Python {version}: there is no python{version} here")
+    print(f"{passed} passed, {failed} failed, {len(VERSIONS) - len(here)} skipped")
+    return failed > 0 or passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
