@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <tenon/tenon.h>
 
+/* A slot for types whose objects only the extension makes: it raises. */
+PyObject *refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *named);
+
 /* ---- errors (error.c) --------------------------------------------------------------------------------------------- */
 
 extern PyObject *error_class; /* tenon.Error, the base of all */
@@ -94,8 +97,9 @@ PyObject *attribute_object(const tenon_argument_t *of); /* its default; None: it
 /* ---- operators (operator.c) and libraries (library.c) ------------------------------------------------------------- */
 
 bool operators_add(PyObject *module);
-PyObject *operator_new(const tenon_op_t *op, PyObject *library); /* library NULL: built in, or another's */
-void operator_end(PyObject *object);                             /* its library is unloaded: calls fail from here on */
+PyObject *operator_new(const tenon_op_t *op);
+/* Their library is unloaded: calls of all objects that stand for one of them fail from here on. */
+void operators_end(const tenon_op_t *const *ops, int32_t count);
 bool libraries_add(PyObject *module);
 
 #endif

@@ -60,6 +60,11 @@ PyObject *raise_status(tenon_status_t status) {
   return NULL;
 }
 
+PyObject *refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
+  (void)arguments, (void)named;
+  return PyErr_Format(PyExc_TypeError, "%R cannot be made this way: see help(tenon)", type);
+}
+
 PyObject *raise_invalid(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

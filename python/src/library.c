@@ -1,6 +1,7 @@
 /* tenon.Library: a loaded library and its operators.  The module's functions about operators stand here too. */
 #include "core.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct library_t {
@@ -9,6 +10,7 @@ typedef struct library_t {
 } library_t;
 
 static PyTypeObject *library_type;
+static PyObject *loaded; /* a dictionary, by address: a library has one object, which lives until it is unloaded */
 
 static bool fill(library_t *self) {
   for (int32_t i = 0, n = tenon_library_op_count(self->library); i < n; i++) {
@@ -16,7 +18,7 @@ static bool fill(library_t *self) {
     tenon_op_info_t info = {.size = sizeof info};
     tenon_op_info(op, &info);
     const char *colons = strstr(info.name, "::");
-    PyObject *object = operator_new(op, NULL);
+    PyObject *object = operator_new(op);
     int status = object ? PyDict_SetItemString(self->operators, colons ? colons + 2 : info.name, object) : -1;
     Py_XDECREF(object);
     if (status != 0) return false;
@@ -35,10 +37,19 @@ static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
   Py_BEGIN_ALLOW_THREADS status = tenon_library_load(PyBytes_AsString(path), flags, &library);
   Py_END_ALLOW_THREADS Py_DECREF(path);
   if (status != TENON_OK) return raise_status(status);
-  library_t *self = PyObject_New(library_t, library_type);
-  if (!self) return tenon_library_release(library), NULL;
+  PyObject *key = PyLong_FromVoidPtr(library), *known = key ? PyDict_GetItem(loaded, key) : NULL;
+  if (known) { /* one handle is enough */
+    tenon_library_release(library);
+    Py_DECREF(key);
+    return Py_INCREF(known), known;
+  }
+  library_t *self = key ? PyObject_New(library_t, library_type) : NULL;
+  if (!self) return tenon_library_release(library), Py_XDECREF(key), NULL;
   self->library = library, self->operators = PyDict_New();
-  if (self->operators && fill(self)) return (PyObject *)self;
+  bool good = self->operators && fill(self) && PyDict_SetItem(loaded, key, (PyObject *)self) == 0;
+  Py_DECREF(key);
+  if (good) return (PyObject *)self;
+  tenon_library_release(library);
   Py_DECREF(self);
   return NULL;
 }
@@ -46,8 +57,6 @@ static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
 static void library_delete(PyObject *object) {
   library_t *self = (library_t *)object;
   PyTypeObject *type = Py_TYPE(object);
-  tenon_library_retain(self->library); /* code stays loaded: operators of it may be held */
-  tenon_library_release(self->library);
   Py_XDECREF(self->operators);
   PyObject_Free(object);
   Py_DECREF(type);
@@ -55,14 +64,22 @@ static void library_delete(PyObject *object) {
 
 static PyObject *unload(PyObject *object, PyObject *unused) {
   library_t *self = (library_t *)object;
-  PyObject *name, *operator;
   (void)unused;
   if (!self->library) Py_RETURN_NONE;
+  int32_t count = tenon_library_op_count(self->library);
+  const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)count + 1) * sizeof *ops);
+  PyObject *key = ops ? PyLong_FromVoidPtr(self->library) : PyErr_NoMemory();
+  if (!key) return free(ops), NULL;
+  for (int32_t i = 0; i < count; i++) ops[i] = tenon_library_op(self->library, i);
   tenon_status_t status = tenon_library_unload(self->library);
+  if (status == TENON_OK) {
+    self->library = NULL;
+    operators_end(ops, count);
+    PyDict_Clear(self->operators);
+    if (PyDict_DelItem(loaded, key) != 0) PyErr_Clear(); /* it was there */
+  }
+  free(ops), Py_DECREF(key);
   if (status != TENON_OK) return raise_status(status);
-  self->library = NULL;
-  for (Py_ssize_t at = 0; PyDict_Next(self->operators, &at, &name, &operator);) operator_end(operator);
-  PyDict_Clear(self->operators);
   Py_RETURN_NONE;
 }
 
@@ -88,8 +105,11 @@ static PyGetSetDef properties[] = {{"name", get_text, NULL, "Its namespace.", (v
                                    {"path", get_text, NULL, "Its file, \"\" when it is linked in.", (void *)2},
                                    {"operators", get_operators, NULL, "Its operators by name.", NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot slots[] = {
-    {Py_tp_dealloc, (void *)library_delete}, {Py_tp_methods, methods}, {Py_tp_getset, properties}, {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)library_delete},
+                              {Py_tp_methods, methods},
+                              {Py_tp_new, (void *)refuse_new},
+                              {Py_tp_getset, properties},
+                              {0, NULL}};
 static PyType_Spec spec = {"tenon._core.Library", sizeof(library_t), 0, Py_TPFLAGS_DEFAULT, slots};
 
 /* ---- operators of the process ------------------------------------------------------------------------------------- */
@@ -103,7 +123,7 @@ static PyObject *find(PyObject *module, PyObject *name) {
                             : PyErr_Format(PyExc_TypeError, "the name of an operator: expected a str, found %R", name);
   tenon_status_t status = tenon_op_find(PyBytes_AsString(bytes), &op);
   Py_DECREF(bytes);
-  return status == TENON_OK ? operator_new(op, NULL) : raise_status(status);
+  return status == TENON_OK ? operator_new(op) : raise_status(status);
 }
 
 static PyObject *names(PyObject *module, PyObject *unused) {
@@ -132,7 +152,8 @@ static PyMethodDef functions[] = {{"load", (PyCFunction)(void (*)(void))load, ME
 
 bool libraries_add(PyObject *module) {
   library_type = (PyTypeObject *)PyType_FromSpec(&spec);
-  if (!library_type) return false;
+  loaded = PyDict_New();
+  if (!library_type || !loaded) return false;
   Py_INCREF(library_type);
   return PyModule_AddObject(module, "Library", (PyObject *)library_type) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

@@ -8,6 +8,7 @@
 enum { HAS_VECTORCALL = 1 << 11 }; /* the type flag, the same since Python 3.8 */
 
 static PyTypeObject *operator_type;
+static operator_t *live;
 
 /* ---- what it says of itself --------------------------------------------------------------------------------------- */
 
@@ -157,7 +158,10 @@ static void operator_delete(PyObject *object) {
   for (uint32_t i = 0; self->parameters && i < self->count; i++) Py_XDECREF(self->parameters[i].name);
   call_attrs_release(self->last, self->count);
   free(self->parameters), free(self->name);
-  Py_XDECREF(self->library), Py_XDECREF(self->out_name);
+  if (self->next) self->next->before = self->before;
+  if (self->before) self->before->next = self->next;
+  else live = self->next;
+  Py_XDECREF(self->out_name);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -193,16 +197,22 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   return true;
 }
 
-void operator_end(PyObject *object) { ((operator_t *)object)->op = NULL; }
+void operators_end(const tenon_op_t *const *ops, int32_t count) {
+  for (operator_t *o = live; o; o = o->next)
+    for (int32_t i = 0; i < count && o->op; i++)
+      if (o->op == ops[i]) o->op = NULL;
+}
 
-PyObject *operator_new(const tenon_op_t *op, PyObject *library) {
+PyObject *operator_new(const tenon_op_t *op) {
   tenon_op_info_t info = {.size = sizeof info};
   operator_t *self = PyObject_New(operator_t, operator_type);
   if (!self) return NULL;
   memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
   tenon_op_info(op, &info);
-  self->call = operator_vectorcall, self->op = op, self->library = library;
-  Py_XINCREF(library);
+  self->call = operator_vectorcall, self->op = op;
+  self->next = live;
+  if (live) live->before = self;
+  live = self;
   self->name = strdup(info.name), self->is_brief = info.traits & TENON_BRIEF;
   self->inputs = (uint32_t)info.input_count, self->outputs = (uint32_t)info.output_count;
   if (!self->name) PyErr_NoMemory();
@@ -237,6 +247,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)operator_delete},
                               {Py_tp_repr, (void *)operator_text},
+                              {Py_tp_new, (void *)refuse_new},
                               {Py_tp_call, (void *)operator_call},
                               {Py_tp_members, members},
                               {Py_tp_methods, methods},

@@ -21,9 +21,10 @@ typedef struct
 
 typedef struct operator_t {
   PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
-  const tenon_op_t *op;         /* NULL: its library was unloaded */
-  PyObject *library, *out_name; /* out_name: of the argument for results: "out", or "out_" beside an argument out */
-  char *name;                   /* its own: it outlives the library */
+  const tenon_op_t *op;             /* NULL: its library was unloaded */
+  struct operator_t *next, *before; /* all that live */
+  PyObject *out_name;               /* of the argument for results: "out", or "out_" beside an argument out */
+  char *name;                       /* its own: it outlives the library */
   uint32_t count, positional, inputs, outputs;
   bool is_brief, keeps, has_lists;
   parameter_t *parameters; /* in the schema's order */

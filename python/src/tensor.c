@@ -336,6 +336,7 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_delete},
                               {Py_tp_repr, (void *)tensor_text},
+                              {Py_tp_new, (void *)refuse_new},
                               {Py_sq_length, (void *)tensor_length},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},

@@ -333,11 +333,23 @@ class Names(unittest.TestCase):
                        'TENON_LIBRARY(gone, "1.0.0", TENON_OP("seven(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", f)))\n')
         subprocess.run([os.path.join(BUILD, "tenon"), "build", source, "-o", path], check=True, stdout=subprocess.DEVNULL)
         ops = tenon.load(path, unloadable=True)
-        seven = ops.seven
+        seven, other = ops.seven, tenon.ops.gone.seven
+        again = tenon.load(path, unloadable=True)
         self.assertEqual(float(seven(np.ones(1, np.float32))), 7)
         ops.unload()
-        with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
-            seven(np.ones(1, np.float32))
+        for ended in seven, other:
+            with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
+                ended(np.ones(1, np.float32))
+            self.assertEqual((ended.schema, ended.kernels, ended.parameters, ended.results), (None, [], [], []))
+        self.assertEqual(len(again), 0)
+        with self.assertRaisesRegex(AttributeError, "it was unloaded"):
+            again.seven
+        ops.unload()
+        for _ in range(3):
+            once = tenon.load(path, unloadable=True)
+            self.assertEqual(float(once.seven(np.ones(1, np.float32))), 7)
+            del once
+            tenon.load(path, unloadable=True).unload()
         with self.assertRaises(AttributeError):
             tenon.ops.gone.seven
         self.assertEqual(repr(seven), "<tenon operator gone::seven>")
@@ -356,6 +368,12 @@ class Names(unittest.TestCase):
             self.skipTest("this Python has no sub-interpreters")
         code = f"import sys; sys.path.insert(0, {PACKAGE!r})\ntry:\n import tenon\nexcept ImportError as e:\n assert 'main interpreter only' in str(e), e\nelse: raise AssertionError"
         interpreters.run_string(interpreters.create(), code)
+
+
+    def test_types_that_only_the_package_makes(self):
+        for made in tenon.Tensor, tenon.Operator, type(library()._core):
+            with self.assertRaisesRegex(TypeError, "cannot be made this way"):
+                made()
 
 
 class Shapes(unittest.TestCase):
