@@ -62,7 +62,7 @@ static bool array_set(argument_t *argument, PyObject *object, int flags, const c
                       origin_t *origin) {
   note(origin, FAMILY_NUMPY, object, NULL);
   return numpy_view(object, flags & ARGUMENT_WRITTEN, op, name, argument) &&
-         (!(flags & ARGUMENT_KEPT) || own(argument, object));
+         (!(flags & ARGUMENT_KEPT) || argument->is_reference || own(argument, object));
 }
 
 /* By __array__: scalars of NumPy's, columns of tables. */
@@ -120,7 +120,7 @@ static PyObject *array_of(tenon_tensor_t *tensor, PyObject *like) {
 
 PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin) {
   switch (origin->family) {
-  case FAMILY_NUMPY: return tenon_dtype_id(tensor->dtype) == TENON_STRING ? tensor_new(tensor) : numpy_of(tensor);
+  case FAMILY_NUMPY: return numpy_of(tensor);
   case FAMILY_EXCHANGE:
     return tenon_dtype_id(tensor->dtype) == TENON_STRING ? tensor_new(tensor) : exchange_result(origin->table, tensor);
   case FAMILY_DLPACK: return array_of(tensor, origin->object);

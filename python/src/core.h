@@ -60,7 +60,8 @@ PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin);
 extern PyTypeObject *numpy_type; /* numpy.ndarray; NULL: the program was not seen to have imported NumPy */
 bool numpy_is_array(PyObject *object);
 bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, argument_t *argument);
-/* Over the same memory; takes the reference over.  No type of NumPy's has the dtype: gives a tenon.Tensor. */
+/* Over the same memory; of texts an array of str, which are copied.  Takes the reference over.  No type of NumPy's has the
+ * dtype, or the tensor is on a device: gives a tenon.Tensor. */
 PyObject *numpy_of(tenon_tensor_t *tensor);
 
 /* ---- DLPack (dlpack.c) -------------------------------------------------------------------------------------------- */
@@ -83,6 +84,8 @@ PyObject *tensor_new(tenon_tensor_t *tensor); /* takes the reference over */
 tenon_tensor_t *tensor_get(PyObject *object); /* borrowed */
 /* A tensor over an object's memory, which stays alive as long; the view's strides may be the argument's. */
 tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object);
+PyObject *tuple_of(const int64_t *numbers, int32_t count);
+int64_t count_of(const tenon_tensor_t *tensor);
 PyObject *dtype_text(tenon_dtype_t dtype);
 bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype);
 bool device_from(PyObject *object, tenon_device_t *out_device);

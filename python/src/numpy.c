@@ -101,9 +101,41 @@ static bool refuse(const array_t *a, const char *op, const char *name, const cha
   return false;
 }
 
+static bool text_set(tenon_tensor_t *tensor, int64_t index, PyObject *item) {
+  PyObject *bytes = PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape") : item;
+  if (bytes == item) Py_INCREF(bytes);
+  if (!bytes) return false;
+  bool good = PyBytes_Check(bytes);
+  if (!good) raise_invalid("element %lld of an array of texts is %R: expected a str", (long long)index, item);
+  tenon_status_t status = TENON_OK;
+  if (good) status = tenon_tensor_set_string(tensor, index, PyBytes_AsString(bytes), (uint64_t)PyBytes_Size(bytes));
+  Py_DECREF(bytes);
+  if (status != TENON_OK) raise_status(status);
+  return good && status == TENON_OK;
+}
+
+/* Arrays of str, of bytes, and of objects that are such: their texts are copied. */
+static bool texts_set(PyObject *array, argument_t *argument) {
+  const array_t *a = (const array_t *)array;
+  PyObject *flat = PyObject_CallMethod(array, "ravel", NULL),
+           *list = flat ? PyObject_CallMethod(flat, "tolist", NULL) : NULL;
+  Py_XDECREF(flat);
+  if (!list) return false;
+  tenon_status_t status = tenon_tensor_create(tenon_dtype(TENON_STRING), a->ndim, a->shape, &argument->tensor);
+  bool good = status == TENON_OK;
+  if (!good) raise_status(status);
+  for (Py_ssize_t i = 0, n = PyList_Size(list); i < n && good; i++)
+    good = text_set(argument->tensor, i, PyList_GetItem(list, i));
+  if (status == TENON_OK && !good) tenon_tensor_release(argument->tensor);
+  Py_DECREF(list);
+  return good && (argument->is_reference = true);
+}
+
 bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, argument_t *argument) {
   const array_t *a = (const array_t *)array;
   uint32_t id = dtype_of(a->descr);
+  argument->is_reference = false;
+  if (!id && !writes && strchr("USTO", a->descr->kind)) return texts_set(array, argument);
   if (!id) return refuse(a, op, name, "has elements that no tensor has");
   tenon_dtype_t dtype = tenon_dtype(id);
   int64_t size = dtype.bits / 8;
@@ -137,9 +169,30 @@ static int number_of(tenon_dtype_t dtype) {
   return -1;
 }
 
+static PyObject *texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itself */
+  PyObject *list = PyList_New(0), *numpy = NULL, *flat = NULL, *shape = NULL, *array = NULL;
+  for (int64_t i = 0, n = count_of(t); list && i < n; i++) {
+    int64_t at = 0, rest = i;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) at += rest % t->shape[d] * t->strides[d], rest /= t->shape[d];
+    const tenon_string_t *s = (const tenon_string_t *)t->data + at;
+    PyObject *text = PyUnicode_DecodeUTF8(s->data ? s->data : "", (Py_ssize_t)s->size, "surrogateescape");
+    if (!text || PyList_Append(list, text) != 0) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  if (list && (numpy = PyImport_ImportModule("numpy"))) flat = PyObject_CallMethod(numpy, "array", "Os", list, "O");
+  if (flat && (shape = tuple_of(t->shape, t->ndim))) array = PyObject_CallMethod(flat, "reshape", "O", shape);
+  Py_XDECREF(list), Py_XDECREF(numpy), Py_XDECREF(flat), Py_XDECREF(shape);
+  return array;
+}
+
 PyObject *numpy_of(tenon_tensor_t *tensor) {
   int64_t strides[TENON_RANK_MAX];
   int number = api || find() ? number_of(tensor->dtype) : -1;
+  if (api && tenon_dtype_id(tensor->dtype) == TENON_STRING) {
+    PyObject *texts = texts_of(tensor);
+    tenon_tensor_release(tensor);
+    return texts;
+  }
   if (number < 0 || tensor->device.type != 1) return tensor_new(tensor);
   for (int32_t i = 0; i < tensor->ndim; i++) strides[i] = tensor->strides[i] * (tensor->dtype.bits / 8);
   PyObject *capsule = PyCapsule_New(tensor, "tenon.tensor", release);

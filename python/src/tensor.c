@@ -110,7 +110,7 @@ bool device_from(PyObject *object, tenon_device_t *out_device) {
 
 /* ---- what it says of itself --------------------------------------------------------------------------------------- */
 
-static PyObject *tuple_of(const int64_t *numbers, int32_t count) {
+PyObject *tuple_of(const int64_t *numbers, int32_t count) {
   PyObject *tuple = PyTuple_New(count);
   for (int32_t i = 0; tuple && i < count; i++) {
     PyObject *number = PyLong_FromLongLong(numbers[i]);
@@ -139,7 +139,7 @@ static PyObject *get_ndim(PyObject *self, void *unused) {
   (void)unused;
   return PyLong_FromLong(tensor_get(self)->ndim);
 }
-static int64_t count_of(const tenon_tensor_t *t) {
+int64_t count_of(const tenon_tensor_t *t) {
   int64_t count = 1;
   for (int32_t i = 0; i < t->ndim; i++) count *= t->shape[i];
   return count;
@@ -181,29 +181,12 @@ static PyObject *copy_of(PyObject *self, PyObject *unused) {
   Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(copy) : raise_status(status);
 }
 
-static PyObject *texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itself */
-  PyObject *list = PyList_New(0), *numpy = NULL, *flat = NULL, *shape = NULL, *array = NULL;
-  for (int64_t i = 0, n = count_of(t); list && i < n; i++) {
-    int64_t at = 0, rest = i;
-    for (int32_t d = t->ndim - 1; d >= 0; d--) at += rest % t->shape[d] * t->strides[d], rest /= t->shape[d];
-    const tenon_string_t *s = (const tenon_string_t *)t->data + at;
-    PyObject *text = PyUnicode_DecodeUTF8(s->data ? s->data : "", (Py_ssize_t)s->size, "surrogateescape");
-    if (!text || PyList_Append(list, text) != 0) Py_CLEAR(list);
-    Py_XDECREF(text);
-  }
-  if (list && (numpy = PyImport_ImportModule("numpy"))) flat = PyObject_CallMethod(numpy, "array", "Os", list, "O");
-  if (flat && (shape = tuple_of(t->shape, t->ndim))) array = PyObject_CallMethod(flat, "reshape", "O", shape);
-  Py_XDECREF(list), Py_XDECREF(numpy), Py_XDECREF(flat), Py_XDECREF(shape);
-  return array;
-}
-
 static PyObject *to_numpy(PyObject *self, PyObject *unused) {
   tenon_tensor_t *t = tensor_get(self), *copy;
   PyObject *numpy = PyImport_ImportModule("numpy");
   (void)unused;
   if (!numpy) return NULL;
   Py_DECREF(numpy);
-  if (tenon_dtype_id(t->dtype) == TENON_STRING) return texts_of(t);
   if (t->device.type == 1) return tenon_tensor_retain(t), numpy_of(t);
   tenon_status_t status;
   Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &copy);
@@ -306,7 +289,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *object) {
   if (Py_TYPE(object) == tensor_type) return Py_INCREF(object), object;
   if (!numpy_is_array(object)) return dlpack_import(object, &tensor) ? tensor_new(tensor) : NULL;
   if (!numpy_view(object, false, "from_dlpack", "x", &argument)) return NULL;
-  tensor = tensor_over(argument.tensor, object);
+  tensor = argument.is_reference ? argument.tensor : tensor_over(argument.tensor, object);
   return tensor ? tensor_new(tensor) : NULL;
 }
 

@@ -114,7 +114,7 @@ class Arrays(unittest.TestCase):
             core.neg(x, out=out)
 
     def test_arrays_that_no_tensor_can_be(self):
-        for bad, words in ((np.array(["a"], object), "elements that no tensor has"), (np.arange(3, dtype=">f4"), "byte order"),
+        for bad, words in ((np.array(["2020-01-01"], "M8[D]"), "elements that no tensor has"), (np.arange(3, dtype=">f4"), "byte order"),
                            (np.zeros(3, np.dtype([("a", "i1"), ("b", "f4")]))["b"], "not aligned|no multiple")):
             with self.assertRaisesRegex(tenon.InvalidError, words):
                 core.neg(bad)
@@ -136,6 +136,20 @@ class Arrays(unittest.TestCase):
         class Mine(int):
             pass
         np.testing.assert_array_equal(core.add(np.arange(3), Mine(2)), [2, 3, 4])
+
+    def test_texts(self):
+        a, b = np.array([["ä", "bb"], ["", "d"]]), np.array(["x", "y"], object)
+        joined = core.string_concat(a, b)
+        self.assertEqual((type(joined), joined.dtype, joined.tolist()), (np.ndarray, np.dtype(object), [["äx", "bby"], ["x", "dy"]]))
+        self.assertEqual(core.string_concat(np.array([b"a", b"bc"]), np.array("!")).tolist(), ["a!", "bc!"])
+        pieces, counts = core.string_split(np.array(["a b", "c"]))
+        self.assertEqual((pieces.tolist(), counts.tolist()), ([["a", "b"], ["c", ""]], [2, 1]))
+        t = tenon.tensor(["p", "q"])
+        self.assertEqual((t.dtype, t.shape, t.tolist()), ("string", (2,), ["p", "q"]))
+        self.assertEqual(core.string_concat(t, t).tolist(), ["pp", "qq"])
+        self.assertEqual(core.string_concat(a.T[::-1], b).tolist(), [["bbx", "dy"], ["äx", "y"]])
+        with self.assertRaisesRegex(tenon.InvalidError, "element 1 of an array of texts is 3: expected a str"):
+            core.string_concat(np.array(["a", 3], object), b)
 
     def test_subclasses_are_arrays(self):
         class Mine(np.ndarray):
@@ -256,14 +270,16 @@ class Calls(unittest.TestCase):
         self.assertEqual(results, [True] * 800)
 
     def test_nothing_grows_over_many_calls(self):
-        x, out, objects = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32), [1, 2]
+        x, out, objects, texts = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32), [1, 2], np.array(["a", "bc"])
         calls = [lambda: core.add(x, x, out=out), lambda: core.add(x, x), lambda: self.ops.weigh(x, ints=objects, f=0.1), lambda: core.transpose(x),
                  lambda: self.ops.sum_all([x, x]), lambda: self.raises(x)]
-        for call in calls:
+        rarer = [lambda: core.string_concat(texts, texts), lambda: core.matmul._infer([("f32", [-1, -2]), ("f32", [-3, 5]), None], {}, 3), lambda: tenon.tensor([1, 2]).tolist()]
+        for call in calls + rarer:
             call(), call()
         counts = [sys.getrefcount(o) for o in (x, out, objects)]
-        grown = growths(calls, 200000)
-        self.assertTrue(is_flat(grown), grown)
+        for some, times in (calls, 200000), (rarer, 30000):
+            grown = growths(some, times)
+            self.assertTrue(is_flat(grown), grown)
         self.assertEqual([sys.getrefcount(o) for o in (x, out, objects)], counts)
 
     def raises(self, x):
