@@ -38,7 +38,36 @@ static PyObject *check_interpreter(PyObject *module, PyObject *unused) {
                       "tenon works in the main interpreter only, and this is another: call it there");
 }
 
+/* It lasts as long as the process. */
+static PyObject *fallback_to_cpu(PyObject *module, PyObject *backend) {
+  tenon_registration_t *registration;
+  PyObject *bytes = PyUnicode_Check(backend) ? PyUnicode_AsUTF8String(backend) : NULL;
+  (void)module;
+  if (!bytes)
+    return PyErr_Occurred() ? NULL
+                            : PyErr_Format(PyExc_TypeError, "the name of a backend: expected a str, found %R", backend);
+  tenon_status_t status = tenon_fallback_add(PyBytes_AsString(bytes), tenon_fallback_cpu, NULL, NULL, 0, &registration);
+  Py_DECREF(bytes);
+  if (status != TENON_OK && status != TENON_EXISTS) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
+static PyObject *fallback_report(PyObject *module, PyObject *unused) {
+  char *text;
+  (void)module, (void)unused;
+  tenon_status_t status = tenon_fallback_report(&text);
+  if (status != TENON_OK) return raise_status(status);
+  PyObject *report = PyUnicode_FromString(text);
+  tenon_text_release(text);
+  return report;
+}
+
 static PyMethodDef functions[] = {
+    {"fallback_to_cpu", fallback_to_cpu, METH_O,
+     "fallback_to_cpu(backend)\n--\n\nWhat a backend (\"sim\", \"opencl\") has no kernel for runs on the CPU from here "
+     "on, with copies."},
+    {"fallback_report", fallback_report, METH_NOARGS,
+     "fallback_report()\n--\n\nA line for each operator that fell back to the CPU: calls, bytes copied."},
     {"check_interpreter", check_interpreter, METH_NOARGS, NULL},
     {"version", version, METH_NOARGS, "version()\n--\n\nOf libtenon."},
     {"doctor", doctor, METH_NOARGS, "doctor()\n--\n\nA report on machine, build and settings."},
@@ -59,7 +88,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 PyMODINIT_FUNC PyInit__core(void) {
   if (tenon_start() != TENON_OK) return PyErr_Format(PyExc_ImportError, "tenon cannot start: %s", tenon_error());
   PyObject *module = PyModule_Create(&definition);
-  if (module && errors_add(module) && tensors_add(module) && operators_add(module) && libraries_add(module))
+  if (module && errors_add(module) && tensors_add(module) && operators_add(module) && libraries_add(module) &&
+      graphs_add(module))
     return module;
   Py_XDECREF(module);
   return NULL;

@@ -14,7 +14,8 @@ from . import _core
 _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
-                    empty, from_dlpack)
+                    empty, fallback_report, fallback_to_cpu, from_dlpack)
+from . import graph
 from ._library import Library, Namespaces, load
 
 __version__ = _core.version()

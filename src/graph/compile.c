@@ -166,7 +166,9 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }
-  if (!e->is_planned) {
+  if (e->is_planned) {
+    TN_TRY(tn_pins_check(e->graph, e->source, options)); /* to the CPU, where all of it is */
+  } else {
     TN_TRY(tn_place_graph(e->graph, e->source, options, e->claims, &e->place));
     e->is_planned = tn_placement_is_of_host(&e->place, e->graph);
   }

@@ -89,19 +89,27 @@ static tenon_status_t add_home(tn_placement_t *p, tenon_device_t device) {
   return TENON_OK;
 }
 
+tenon_status_t tn_pins_check(const tenon_graph_t *graph, const tenon_graph_t *source, const tenon_compile_t *options) {
+  for (uint32_t i = 0; i < options->pin_count; i++) {
+    const char *node = options->pins[i].node;
+    if (!node || !*node) return tn_fail(TENON_INVALID, "pin %u names no node", i);
+    if (any_pinned(node, graph)) continue;
+    return tn_fail(TENON_NOT_FOUND, "pin '%s': %s", node,
+                   any_pinned(node, source)
+                       ? "such nodes became part of others when the graph was rewritten: pin those (the dump 'graph' "
+                         "shows them), or compile it plain"
+                       : "no node and no operator of the graph has that name ('*' stands for any characters)");
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t read_pins(tn_placement_t *p, const tenon_graph_t *graph, const tenon_graph_t *source,
                                 const tenon_compile_t *options) {
+  TN_TRY(tn_pins_check(graph, source, options));
   if (options->pin_count && !(p->pins = tn_allocate_zero(options->pin_count, sizeof *p->pins)))
     return tn_no_memory("pins", options->pin_count);
   for (uint32_t i = 0; i < options->pin_count; i++) {
     const tenon_pin_t *pin = &options->pins[i];
-    if (!pin->node || !*pin->node) return tn_fail(TENON_INVALID, "pin %u names no node", i);
-    if (!any_pinned(pin->node, graph))
-      return tn_fail(TENON_NOT_FOUND, "pin '%s': %s", pin->node,
-                     any_pinned(pin->node, source)
-                         ? "such nodes became part of others when the graph was rewritten: pin those (the dump 'graph' "
-                           "shows them), or compile it plain"
-                         : "no node and no operator of the graph has that name ('*' stands for any characters)");
     tenon_status_t status = add_home(p, pin->device);
     if (status != TENON_OK) return tn_prefix(status, "pin '%s': ", pin->node);
     if (!(p->pins[i] = tn_copy_text(pin->node, strlen(pin->node)))) return tn_no_memory("pins", strlen(pin->node));

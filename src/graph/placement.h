@@ -28,6 +28,8 @@ typedef struct tn_placement_t {
   uint64_t crossings;                /* values that go from one home to another */
 } tn_placement_t;
 
+/* Does each pin name a node of the graph?  source: as it was before it was rewritten. */
+tenon_status_t tn_pins_check(const tenon_graph_t *graph, const tenon_graph_t *source, const tenon_compile_t *options);
 /* The pin that decides about a node, the last that names it; NULL: none does. */
 const tenon_pin_t *tn_pin_of(const tenon_compile_t *options, const tn_node_t *node);
 /* Chooses for each node; those of groups (`claims`, NULL: there are none) are where their group is.  Errors: a pin that names no

@@ -5,6 +5,7 @@ import ast
 import gc
 import inspect
 import keyword
+import math
 import os
 import re
 import subprocess
@@ -24,6 +25,11 @@ import numpy as np  # noqa: E402
 import tenon  # noqa: E402
 from tenon import stubs  # noqa: E402
 
+try:
+    import onnx
+    import onnx.numpy_helper
+except ImportError:
+    onnx = None
 try:
     import torch
 except ImportError:
@@ -414,6 +420,82 @@ class Shapes(unittest.TestCase):
                                              ([("f32", [-1, 3]), ("f32", [3, 3]), None], {}, 0), ([3, None, None], {}, 0)):
             with self.assertRaises(tenon.Error):
                 core.matmul._infer(tensors, attributes, symbols)
+
+
+@unittest.skipUnless(onnx, "this Python has no onnx")
+class Graphs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        helper, cls.w = onnx.helper, np.arange(12, dtype=np.float32).reshape(4, 3)
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in (("x", ["n", 4]), ("y", [3]))]
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["product"]), helper.make_node("Add", ["product", "y"], ["sum"]), helper.make_node("Identity", ["x"], ["same"]),
+                 helper.make_node("gelu", ["sum"], ["out"], domain="demo")]
+        outputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("out", "same")]
+        graph = helper.make_graph(nodes, "test", values, outputs, [onnx.numpy_helper.from_array(cls.w, "w")])
+        cls.path = os.path.join(FOLDER, "model.onnx")
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("demo", 1)], ir_version=9), cls.path)
+        tenon.load(built("examples/01_gelu/gelu.c"))
+        cls.x, cls.y = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), np.array([1, 2, 3], np.float32)
+        s = (cls.x @ cls.w + cls.y).astype(np.float64)
+        cls.expected = np.array([[0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in row] for row in s])
+
+    def test_reading(self):
+        graph = tenon.graph.load(self.path)
+        self.assertEqual(graph.inputs, [("x", "f32", ["n", 4]), ("y", "f32", [3])])
+        self.assertEqual([name for name, _, _ in graph.outputs], ["out", "same"])
+        self.assertIn("demo::gelu", graph.text())
+        self.assertEqual(repr(graph), "<tenon graph of 2 inputs, 2 outputs>")
+        with self.assertRaises(tenon.Error):
+            tenon.graph.load(__file__)
+        with self.assertRaises(tenon.NotFoundError):
+            tenon.graph.load("nowhere.onnx")
+
+    def test_running(self):
+        run = tenon.graph.load(self.path).compile()
+        for out, same in (run(self.x, self.y), run(self.x, y=self.y), run(y=self.y, x=self.x)):
+            np.testing.assert_allclose(out, self.expected, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(same, self.x)
+        out, _ = run(np.concatenate([self.x, self.x]), self.y)
+        self.assertEqual(out.shape, (4, 3))
+        self.assertEqual(run.graph.inputs[0][0], "x")
+        self.assertIn("gelu", run.dump("graph"))
+
+    def test_results_outlive_all(self):
+        x = self.x.copy()
+        out, same = tenon.graph.load(self.path).compile()(x, self.y)
+        del x
+        gc.collect()
+        np.testing.assert_allclose(out, self.expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(same, self.x)
+
+    def test_wrong_calls(self):
+        run = tenon.graph.load(self.path).compile()
+        for call, error, words in ((lambda: run(self.x), TypeError, "input 'y', number 1, is not given"), (lambda: run(self.x, self.y, self.x), TypeError, "2 inputs, 3 were given"),
+                                   (lambda: run(self.x, self.y, x=self.x), TypeError, "'x' is given twice"), (lambda: run(self.x, self.y, z=1), TypeError, "no input of the graph"),
+                                   (lambda: run("a", self.y), TypeError, "argument x: expected a tensor"), (lambda: run(self.x.T, self.y), tenon.InvalidError, "x"),
+                                   (lambda: run(self.x.astype(np.float64), self.y), tenon.InvalidError, "f32"), (lambda: run.dump("everything"), tenon.InvalidError, "everything"),
+                                   (lambda: run.graph.compile("nothing"), tenon.Error, "nothing"), (lambda: run.graph.compile("cpu", pins={"a": "cpu"}), tenon.NotFoundError, "pin 'a'")):
+            with self.assertRaisesRegex(error, words):
+                call()
+        np.testing.assert_allclose(run(self.x, self.y)[0], self.expected, rtol=1e-5, atol=1e-5)
+
+    def test_on_devices(self):
+        graph = tenon.graph.load(self.path)
+        with self.assertRaisesRegex(tenon.UnimplementedError, "no kernel for sim"):
+            graph.compile("sim")(self.x, self.y)
+        tenon.fallback_to_cpu("sim"), tenon.fallback_to_cpu("sim")
+        with self.assertRaisesRegex(tenon.Error, "no name for a backend"):
+            tenon.fallback_to_cpu("a b")
+        for options in ({"device": "sim"}, {"device": ["sim", "cpu"]}, {"device": ["sim", "cpu"], "pins": {"*": "cpu"}}, {"device": "cpu", "plain": True}):
+            run = graph.compile(**options)
+            np.testing.assert_allclose(run(self.x, self.y)[0], self.expected, rtol=1e-5, atol=1e-5)
+        self.assertIn("sim", graph.compile(device=["sim", "cpu"]).dump("placement"))
+        self.assertIn("demo::gelu", tenon.fallback_report())
+
+    def test_nothing_grows(self):
+        run = tenon.graph.load(self.path).compile()
+        self.assertTrue(is_flat(grown := growths([lambda: run(self.x, self.y)], 100000)), grown)
+        self.assertTrue(is_flat(grown := growths([lambda: tenon.graph.load(self.path).compile()(self.x, self.y)], 2000)), grown)
 
 
 class Tensors(unittest.TestCase):

@@ -130,6 +130,10 @@ TEST("pins that name nothing, or a node that became part of another, are refused
   CHECK_TEXT(tenon_error(), "pin 'activation': such nodes became part of others when the graph was rewritten");
   pin.node = "";
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
+  tenon_pin_t to_cpu = {"nothing*", {1, 0}}; /* where all of it is anyway */
+  tenon_compile_t on_cpu = {.size = sizeof on_cpu, .pins = &to_cpu, .pin_count = 1};
+  CHECK_STATUS(tenon_executable_create(graph, &on_cpu, &e), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "pin 'nothing*': no node and no operator");
   pin = (tenon_pin_t){"core::matmul", {12, 200 << 8}};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "pin 'core::matmul': device (type 12, id 51200) belongs to no backend");
