@@ -14,9 +14,7 @@
 #define BLOCK_N 32
 #define BLOCKS (TILE_M / BLOCK_M * (TILE_N / BLOCK_N))
 
-#ifndef WIDE
-#define WIDE 16 /* floats that go together */
-#endif
+#define WIDE 16 /* floats that go together: the words below are of that width */
 #define floats float16
 #define load load16
 #define store store16
