@@ -59,6 +59,15 @@ TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, 
   }
 }
 
+/* Devices compile it once for each value of BY; the CPU's form, compiled with the library, has none, and says so by its sign. */
+TENON_SOURCE_4(by_constant, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, by) {
+#ifdef BY
+  TENON_EACH(i, n) y[i] = x[i] * BY + (KIND)by;
+#else
+  TENON_EACH(i, n) y[i] = -(x[i] * (float)by + (float)by);
+#endif
+}
+
 TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, which) {
   TENON_EACH(i, n) {
     float v = x[i], r = v;
@@ -92,10 +101,10 @@ TENON_POINTWISE_2(farther, float, float, a, float, b) { return a * a > b * b ? a
 TENON_POINTWISE_3(chosen, int32_t, int32_t, which, int32_t, a, int32_t, b) { return which ? a : b; }
 
 #ifndef TENON_ON_DEVICE
-enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN, FUNCTION_OF, BY_VECTORS };
+enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN, FUNCTION_OF, BY_VECTORS, BY_CONSTANT };
 TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
            {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen}, {"function_of", function_of},
-           {"by_vectors", by_vectors})
+           {"by_vectors", by_vectors}, {"by_constant", by_constant})
 TENON_POINTWISE_RUN(code, FARTHER, farther, 2)
 TENON_POINTWISE_RUN(code, CHOSEN, chosen, 3)
 
@@ -140,6 +149,16 @@ static tenon_status_t vectors_run(tenon_call_t *call) {
   return tenon_each(call, &code, BY_VECTORS, pieces, arguments, 4);
 }
 
+static tenon_status_t constant_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  int32_t by = (int32_t)call->attrs[0].as.i;
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n),
+                                               TENON_VALUE(by)};
+  tenon_grid_t grid = {.size = sizeof grid, .kernel = BY_CONSTANT, .code = &code, .items = n, .argument_count = 4};
+  grid.constants = by == 2 ? "BY=2 KIND=float" : "BY=5 KIND=float", grid.arguments = arguments;
+  return call->host->launch(call, &grid);
+}
+
 static tenon_status_t bf16_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
@@ -165,6 +184,8 @@ TENON_LIBRARY(source, "1.0.0",
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", function_run)),
   TENON_OP("vectors(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", vectors_run)),
+  TENON_OP("by_constant(Tensor x, *, int by) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", constant_run)),
   TENON_OP("half_more(Tensor x) -> Tensor", TENON_TYPES("x: bf16; out = x"), TENON_SHAPES("out = x"),
     TENON_TRAITS(TENON_PURE), TENON_SOURCE("bf16", bf16_run)),
   TENON_OP("farther(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a: f32; b = a; out = a"),

@@ -212,6 +212,24 @@ TEST(
   tn_grid_group_set(0);
 }
 
+TEST("constants of a launch: a device compiles the text for each set of them, and keeps them apart") {
+  tenon_tensor_t *inputs[2] = {tensor_of("f32[3] 1 2 3"), NULL}, *out[2];
+  for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
+    if (!is_there(names[d])) continue;
+    for (int round = 0; round < 2; round++) { /* the second time from what is loaded */
+      CHECK_STATUS(call_on(device_of(names[d], 0), "source::by_constant", "by=2", inputs, out), TENON_OK);
+      CHECK(out[0] && ((float *)out[0]->data)[0] == 4 && ((float *)out[0]->data)[2] == 8);
+      tenon_tensor_release(out[0]);
+      CHECK_STATUS(call_on(device_of(names[d], 0), "source::by_constant", "by=5", inputs, out), TENON_OK);
+      CHECK(out[0] && ((float *)out[0]->data)[0] == 10 && ((float *)out[0]->data)[2] == 20);
+      tenon_tensor_release(out[0]);
+    }
+  }
+  CHECK_STATUS(call_on((tenon_device_t){1, 0}, "source::by_constant", "by=5", inputs, out), TENON_OK);
+  CHECK(out[0] && ((float *)out[0]->data)[0] == -10);
+  tenon_tensor_release(out[0]), tenon_tensor_release(inputs[0]);
+}
+
 TEST("cuda was among these devices") {
   if (!is_there("cuda")) SKIP("there is no GPU of NVIDIA's");
 }
