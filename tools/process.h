@@ -5,11 +5,6 @@
 
 #include "text.h"
 
-/* Starts a program that is looked for in PATH; its output goes where ours goes, or nowhere if `quiet`. */
-bool process_start(const texts_t *command, bool quiet, int64_t *out_id, text_t *why);
-/* Waits for its end; true if that was exit status 0. */
-bool process_wait(int64_t id, const char *name, text_t *why);
-
 /* The program takes this one's place; false if it cannot. */
 bool process_become(const texts_t *command, text_t *why);
 

@@ -18,11 +18,5 @@ bool system_is_folder(const char *path);
 bool system_list_folder(const char *path, texts_t *out_names, text_t *why);
 /* Makes the folder and those above it that lack; fine if it is there. */
 bool system_make_folder(const char *path, text_t *why);
-/* Makes a new folder for temporary files. */
-bool system_make_temporary(text_t *out_path, text_t *why);
-/* Removes a folder and the files in it. */
-void system_remove_folder(const char *path);
-/* Looks `name` up in PATH, or, with a separator in it, as it is. */
-bool system_can_execute(const char *name);
 
 #endif

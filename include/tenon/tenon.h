@@ -78,6 +78,31 @@ TENON_API const tenon_op_t *tenon_library_op(const tenon_library_t *library, int
 /* Operators of other libraries that it adds kernels to; out_waiting (may be NULL): those that are not there yet. */
 TENON_API int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting);
 
+/* ---- libraries from source ---------------------------------------------------------------------------------------- */
+
+typedef struct tenon_build_t {
+  uint32_t size, flags;
+  uint32_t source_count, option_count;
+  const char *const *sources; /* .c .cc .cpp .cxx .s .S .cu, and objects: .o .a */
+  /* for every compiler, one word each: "-DN=4", "-Iinclude", "-O1", "-lz"; -O3 where none says another level */
+  const char *const *options;
+  /* May be NULL.  `text` is a command before it is run, all that the compilers have said (warnings; after a failure it is
+   * not in the message too), or the file that was made before and is taken again. */
+  void (*say)(void *context, uint32_t what, const char *text);
+  void *context;
+} tenon_build_t;
+enum { TENON_BUILD_FRESH = 1 };                                                  /* flags: the cache is not used */
+enum { TENON_BUILD_COMMAND = 0, TENON_BUILD_WORDS = 1, TENON_BUILD_REUSED = 2 }; /* what is said */
+/* Compiles and links sources to a library of operators, `path`, with the compilers of CC, CXX and NVCC, else cc, c++ and
+ * nvcc.  What was made from the same sources, headers, options and compilers is taken from the cache (TENON_CACHE). Errors:
+ * UNAVAILABLE without a compiler, INVALID with the compiler's words; what was at `path` is then still there. */
+TENON_API tenon_status_t tenon_library_build(const tenon_build_t *build, const char *path);
+/* Builds and loads it, without a file of its own; flags as of tenon_library_load. */
+TENON_API tenon_status_t tenon_library_load_build(const tenon_build_t *build, uint32_t flags,
+                                                  tenon_library_t **out_library);
+/* The same of one source, without options: tenon_library_load_source("gelu.c", 0, &library). */
+TENON_API tenon_status_t tenon_library_load_source(const char *path, uint32_t flags, tenon_library_t **out_library);
+
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
 /* Looks an operator up by "ns::name" or "ns::name.overload".  The handle stays valid while its library is loaded.  Not

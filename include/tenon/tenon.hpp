@@ -200,12 +200,19 @@ public:
     check(tenon_library_load(path.c_str(), flags, &loaded));
     handle_.reset(loaded);
   }
+  /* Built from its source first, or taken from the cache. */
+  static library from_source(const std::string &path, uint32_t flags = 0) {
+    tenon_library_t *loaded = nullptr;
+    check(tenon_library_load_source(path.c_str(), flags, &loaded));
+    return library(loaded);
+  }
   tenon_library_t *get() const { return handle_.get(); }
   std::string name() const { return tenon_library_name(get()); }
   std::string version() const { return tenon_library_version(get()); }
   void unload() { check(tenon_library_unload(get())), (void)handle_.release(); }
 
 private:
+  explicit library(tenon_library_t *taken) : handle_(taken) {}
   detail::handle<tenon_library_t, tenon_library_release> handle_;
 };
 

@@ -17,6 +17,7 @@ extern PyObject *error_class; /* tenon.Error, the base of all */
 bool errors_add(PyObject *module);
 /* Raises the exception of a status, with the thread's message; gives NULL. */
 PyObject *raise_status(tenon_status_t status);
+PyObject *raise_text(tenon_status_t status, const char *text);
 /* The exceptions that hold a message of ours. */
 PyObject *raise_invalid(const char *format, ...);
 

@@ -51,12 +51,14 @@ bool errors_add(PyObject *module) {
   return true;
 }
 
-PyObject *raise_status(tenon_status_t status) {
+PyObject *raise_status(tenon_status_t status) { return raise_text(status, tenon_error()); }
+
+PyObject *raise_text(tenon_status_t status, const char *text) {
   PyObject *class = error_class;
   if (PyErr_Occurred()) return NULL; /* an operator in Python raised it */
   for (size_t i = 0; i < CLASSES; i++)
     if (classes[i].status == status) class = classes[i].class;
-  PyErr_SetString(class, tenon_error());
+  PyErr_SetString(class, text);
   return NULL;
 }
 

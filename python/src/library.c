@@ -26,17 +26,7 @@ static bool fill(library_t *self) {
   return true;
 }
 
-static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"path", "flags", NULL};
-  PyObject *path;
-  unsigned flags = 0;
-  tenon_library_t *library = NULL;
-  tenon_status_t status;
-  (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", names, PyUnicode_FSConverter, &path, &flags)) return NULL;
-  Py_BEGIN_ALLOW_THREADS status = tenon_library_load(PyBytes_AsString(path), flags, &library);
-  Py_END_ALLOW_THREADS Py_DECREF(path);
-  if (status != TENON_OK) return raise_status(status);
+static PyObject *library_of(tenon_library_t *library) {
   PyObject *key = PyLong_FromVoidPtr(library), *known = key ? PyDict_GetItem(loaded, key) : NULL;
   if (known) { /* one handle is enough */
     tenon_library_release(library);
@@ -52,6 +42,78 @@ static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
   tenon_library_release(library);
   Py_DECREF(self);
   return NULL;
+}
+
+static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"path", "flags", NULL};
+  PyObject *path;
+  unsigned flags = 0;
+  tenon_library_t *library = NULL;
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", names, PyUnicode_FSConverter, &path, &flags)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_library_load(PyBytes_AsString(path), flags, &library);
+  Py_END_ALLOW_THREADS Py_DECREF(path);
+  if (status != TENON_OK) return raise_status(status);
+  return library_of(library);
+}
+
+/* ---- from source -------------------------------------------------------------------------------------------------- */
+
+typedef struct words_t { /* what the compilers say; without memory some is lost */
+  char *text;
+  size_t size;
+} words_t;
+
+static void hear(void *context, uint32_t what, const char *text) {
+  words_t *words = (words_t *)context;
+  size_t size = strlen(text);
+  char *grown = what == TENON_BUILD_WORDS ? (char *)realloc(words->text, words->size + size + 1) : NULL;
+  if (!grown) return;
+  memcpy(grown + words->size, text, size + 1);
+  words->text = grown, words->size += size;
+}
+
+/* Pointers to the texts of a tuple of bytes; the tuple keeps them. */
+static const char **texts_of(PyObject *tuple, uint32_t *out_count) {
+  Py_ssize_t count = PyTuple_Size(tuple);
+  const char **texts = (const char **)malloc(((size_t)count + 1) * sizeof *texts);
+  for (Py_ssize_t i = 0; texts && i < count; i++) {
+    texts[i] = PyBytes_AsString(PyTuple_GetItem(tuple, i));
+    if (!texts[i]) return free(texts), NULL;
+  }
+  *out_count = (uint32_t)count;
+  return texts ? texts : (const char **)PyErr_NoMemory();
+}
+
+static PyObject *raise_build(tenon_status_t status, const words_t *words) {
+  PyObject *text = words->size ? PyUnicode_FromFormat("%s:\n%s", tenon_error(), words->text) : NULL;
+  PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  PyErr_Clear();
+  raise_text(status, bytes ? PyBytes_AsString(bytes) : tenon_error());
+  Py_XDECREF(text), Py_XDECREF(bytes);
+  return NULL;
+}
+
+static PyObject *load_build(PyObject *module, PyObject *arguments) {
+  PyObject *sources, *options, *result = NULL;
+  unsigned build_flags, flags;
+  words_t words = {NULL, 0};
+  tenon_library_t *library = NULL;
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "O!O!II", &PyTuple_Type, &sources, &PyTuple_Type, &options, &build_flags, &flags))
+    return NULL;
+  tenon_build_t build = {.size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
+  build.sources = texts_of(sources, &build.source_count);
+  build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
+  if (build.options) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_load_build(&build, flags, &library);
+    Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
+    else if (words.size && PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) != 0) tenon_library_release(library);
+    else result = library_of(library); }
+  free((void *)(uintptr_t)build.sources), free((void *)(uintptr_t)build.options), free(words.text);
+  return result;
 }
 
 static void library_delete(PyObject *object) {
@@ -146,6 +208,8 @@ static PyObject *names(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {{"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
                                    "load(path, flags=0)\n--\n\nLoads a library."},
+                                  {"load_build", load_build, METH_VARARGS,
+                                   "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
                                   {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
                                   {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
                                   {NULL, NULL, 0, NULL}};

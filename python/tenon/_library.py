@@ -53,9 +53,22 @@ class Library:
         self._core.unload()
 
 
-def load(path, *, strict=False, unloadable=False):
-    """Loads a library of operators (a .so), found as it is or in the folders of TENON_LIBRARY_PATH; twice gives the same one."""
-    return Library(_core.load(os.fspath(path), (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)))
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".s", ".S", ".cu", ".o", ".a")
+
+
+def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
+    """Loads a library of operators: a .so, found as it is or in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
+
+    `load("gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
+    options and compilers is taken from the cache, unless fresh=True.  The compilers' errors are raised, their warnings warned.  Twice
+    gives the same library.
+    """
+    flags = (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)
+    if os.fsdecode(path).endswith(SOURCES):
+        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), tuple(map(os.fsencode, options)), int(fresh), flags))
+    if more or options or fresh:
+        raise TypeError(f"{path!r} is no source ({' '.join(SOURCES)}): further files, options and fresh are for sources")
+    return Library(_core.load(os.fspath(path), flags))
 
 
 class Namespace:

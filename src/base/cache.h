@@ -9,6 +9,7 @@
 
 /* The folder: TENON_CACHE, else XDG_CACHE_HOME/tenon, else HOME/.cache/tenon.  False: there is none, or TENON_CACHE=off. */
 bool tn_cache_folder(char *out_path, size_t capacity);
+void tn_cache_make_folder(void); /* as far as that can be done */
 /* The bytes of an entry that is whole and has just this key; the caller frees *out_data.  False: there is none. */
 bool tn_cache_read(const char *name, const void *key, size_t key_size, void **out_data, size_t *out_size);
 /* Stores it, as far as that can be done. */

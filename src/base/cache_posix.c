@@ -1,13 +1,10 @@
 /* The cache of made files, over POSIX: an entry is written beside its place and then takes it, in one step. */
 #include "base/cache.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -74,22 +71,18 @@ bool tn_cache_read(const char *name, const void *key, size_t key_size, void **ou
   return *out_data != NULL;
 }
 
-static bool write_all(int file, const char *data, size_t size) {
-  for (ssize_t part; size; data += part, size -= (size_t)part)
-    if ((part = write(file, data, size)) < 0) {
-      if (errno != EINTR) return false;
-      part = 0;
-    }
-  return true;
-}
-
 static void make_folders(char *path) {
   for (char *at = path + 1; *at; at++)
     if (*at == '/') *at = 0, (void)mkdir(path, 0700), *at = '/';
 }
 
+void tn_cache_make_folder(void) {
+  char path[4096];
+  if (place("", path, sizeof path)) make_folders(path);
+}
+
 void tn_cache_write(const char *name, const void *key, size_t key_size, const void *data, size_t size) {
-  char path[4096], beside[4200];
+  char path[4096];
   size_t room = key_size + size;
   if (!place(name, path, sizeof path)) return;
   char *whole = tn_allocate(sizeof(head_t) + room);
@@ -100,10 +93,6 @@ void tn_cache_write(const char *name, const void *key, size_t key_size, const vo
   head.checksum = tn_cache_hash(whole + sizeof head, room, 1);
   memcpy(whole, &head, sizeof head);
   make_folders(path);
-  snprintf(beside, sizeof beside, "%s.XXXXXX", path);
-  int file = mkstemp(beside);
-  bool good = file >= 0 && write_all(file, whole, sizeof head + room);
-  if (file >= 0) good = close(file) == 0 && good;
-  if (file >= 0 && (!good || rename(beside, path) != 0)) (void)unlink(beside);
+  (void)tn_file_replace(path, whole, sizeof head + room, 0600);
   tn_release_memory(whole);
 }

@@ -24,5 +24,16 @@ tenon_status_t tn_file_real_path(const char *path, char *out_path, size_t capaci
 bool tn_file_of_address(const void *address, char *out_path, size_t capacity);
 /* Who owns the file and whether others may write to it: for the loader's policy. */
 tenon_status_t tn_file_is_private(const char *path, bool *out_private);
+/* Size and time of the last change, in nanoseconds since 1970; false: it is not there. */
+bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed);
+/* Writes a file, or puts another in its place in one step: who has it open or mapped keeps what was there.  `mode` is of a
+ * new file, less what the process's umask takes away. */
+tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode);
+void tn_file_remove(const char *path);
+/* A new folder in TMPDIR, for this user alone; and away with it and the files in it. */
+tenon_status_t tn_folder_make(char *out_path, size_t capacity);
+void tn_folder_remove(const char *path);
+/* The current one; false: it is not known, or its path is too long. */
+bool tn_folder_current(char *out_path, size_t capacity);
 
 #endif

@@ -1,9 +1,11 @@
 /* Files over POSIX: mapping, kinds, owners.  Opens with O_NONBLOCK so that a FIFO cannot hang the caller. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,3 +93,71 @@ tenon_status_t tn_file_is_private(const char *path, bool *out_private) {
   *out_private = (info.st_uid == geteuid() || info.st_uid == 0) && !(info.st_mode & (S_IWGRP | S_IWOTH));
   return TENON_OK;
 }
+
+bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed) {
+  struct stat info;
+  if (stat(path, &info) != 0) return false;
+  *out_size = (uint64_t)info.st_size;
+  *out_changed = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+  return true;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+static bool write_all(int file, const char *data, size_t size) {
+  for (ssize_t part; size; data += part, size -= (size_t)part)
+    if ((part = write(file, data, size)) < 0) {
+      if (errno != EINTR) return false;
+      part = 0;
+    }
+  return true;
+}
+
+/* A name beside `path` that nobody has; the file, or -1 with errno. */
+static int open_beside(const char *path, uint32_t mode, char *out_beside, size_t capacity) {
+  static unsigned numbers;
+  for (int attempt = 0; attempt < 100; attempt++) {
+    unsigned number = __atomic_fetch_add(&numbers, 1, __ATOMIC_RELAXED);
+    int size = snprintf(out_beside, capacity, "%s.%ld-%u", path, (long)getpid(), number), file;
+    if (size < 0 || (size_t)size >= capacity) return errno = ENAMETOOLONG, -1;
+    file = open(out_beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+    if (file >= 0 || errno != EEXIST) return file;
+  }
+  return -1;
+}
+
+tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
+  char beside[4200];
+  int file = open_beside(path, mode, beside, sizeof beside), problem = 0;
+  if (file < 0) return tn_fail(TENON_DENIED, "%s: cannot be written: %s", path, strerror(errno));
+  if (!write_all(file, data, size)) problem = errno;
+  if (close(file) != 0 && !problem) problem = errno;
+  if (!problem && rename(beside, path) != 0) problem = errno;
+  if (!problem) return TENON_OK;
+  (void)unlink(beside);
+  return tn_fail(TENON_DENIED, "%s: cannot be written: %s", path, strerror(problem));
+}
+
+void tn_file_remove(const char *path) { (void)unlink(path); }
+
+/* ---- folders ---------------------------------------------------------------------------------------------------- */
+
+tenon_status_t tn_folder_make(char *path, size_t capacity) {
+  const char *parent = getenv("TMPDIR");
+  int size = snprintf(path, capacity, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
+  if (size > 0 && (size_t)size < capacity && mkdtemp(path)) return TENON_OK;
+  *path = 0;
+  return tn_fail(TENON_UNAVAILABLE, "no folder can be made in TMPDIR (%s): %s", parent && *parent ? parent : "/tmp",
+                 size > 0 && (size_t)size < capacity ? strerror(errno) : "its name is too long");
+}
+
+void tn_folder_remove(const char *path) {
+  char file[4096];
+  DIR *folder = opendir(path);
+  for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)
+    if (snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < (int)sizeof file) (void)unlink(file);
+  if (folder) closedir(folder);
+  (void)rmdir(path);
+}
+
+bool tn_folder_current(char *path, size_t capacity) { return getcwd(path, capacity) != NULL; }

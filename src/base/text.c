@@ -1,7 +1,6 @@
 /* The growing text.  Called by every layer that builds messages, dumps and reports. */
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,16 +25,21 @@ void tn_text_bytes(tn_text_t *text, const char *data, size_t size) {
   text->data[text->size] = 0;
 }
 
+void tn_text_list(tn_text_t *text, const char *format, va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  int need = vsnprintf(NULL, 0, format, again);
+  va_end(again);
+  if (need < 0 || !room(text, (size_t)need)) return;
+  vsnprintf(text->data + text->size, (size_t)need + 1, format, arguments);
+  text->size += (size_t)need;
+}
+
 void tn_text_add(tn_text_t *text, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  int need = vsnprintf(NULL, 0, format, arguments);
+  tn_text_list(text, format, arguments);
   va_end(arguments);
-  if (need < 0 || !room(text, (size_t)need)) return;
-  va_start(arguments, format);
-  vsnprintf(text->data + text->size, (size_t)need + 1, format, arguments);
-  va_end(arguments);
-  text->size += (size_t)need;
 }
 
 /* Bytes of the UTF-8 character there; 0: none (RFC 3629). */

@@ -2,6 +2,7 @@
 #ifndef TN_BASE_TEXT_H
 #define TN_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <tenon/op.h>
@@ -13,6 +14,7 @@ typedef struct tn_text_t {
 } tn_text_t;
 
 void tn_text_add(tn_text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
+void tn_text_list(tn_text_t *text, const char *format, va_list arguments);
 void tn_text_bytes(tn_text_t *text, const char *data, size_t size);
 /* Adds a string of JSON, with its quotes; what is no UTF-8 becomes U+FFFD. */
 void tn_text_json(tn_text_t *text, const char *string);

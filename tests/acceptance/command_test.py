@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIGHT = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
 build = ROOT / "build"
+cache = tempfile.TemporaryDirectory()
 
 TWICE = r"""
 #include <math.h>
@@ -129,7 +130,7 @@ class Command(unittest.TestCase):
 
     def call(self, *arguments, **environment):
         return subprocess.run([build / "tenon", *map(str, arguments)], capture_output=True, text=True,
-                              cwd=self.folder, env={**os.environ, **environment}, timeout=120)
+                              cwd=self.folder, env={**os.environ, "TENON_CACHE": cache.name, **environment}, timeout=120)
 
     def fine(self, *arguments, **environment):
         result = self.call(*arguments, **environment)
@@ -279,10 +280,22 @@ class Build(Command):
         self.write("toy.c", TWICE)
         (self.folder / "bin").mkdir()
         shutil.copy(build / "tenon", self.folder / "bin/tenon")
+        shutil.copytree(build, self.folder / "lib", ignore=lambda _, names: [n for n in names if not n.startswith("libtenon.so")])
         shutil.copytree(ROOT / "include", self.folder / "include")
-        result = subprocess.run(["bin/tenon", "build", "-v", "toy.c"], capture_output=True, text=True, cwd=self.folder)
+        result = subprocess.run(["bin/tenon", "build", "-v", "toy.c"], capture_output=True, text=True, cwd=self.folder,
+                                env={**os.environ, "LD_LIBRARY_PATH": str(self.folder / "lib")})
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f" -I{self.folder.resolve()}/bin/../include ", result.stdout)
+        self.assertIn(f" -I{self.folder.resolve()}/lib/../include ", result.stdout)
+
+    def test_what_was_built_before_is_taken_from_the_cache_and_says_its_warnings_again(self):
+        self.write("toy.c", TWICE + "static int nobody;\n")
+        cache = {"TENON_CACHE": str(self.folder / "cache")}
+        runs = [self.call("build", *arguments, "toy.c", **cache) for arguments in ([], ["-v"], ["-v", "--fresh"])]
+        for run in runs:
+            self.assertEqual((run.returncode, run.stdout.splitlines()[-1]), (0, "built toy.so: 1 operator"))
+            self.assertIn("nobody", run.stderr)
+        self.assertRegex(runs[1].stdout, rf"(?m)\Amade before: {self.folder.resolve()}/cache/.*\.so$")
+        self.assertTrue(runs[2].stdout.startswith("cc "))
 
     def test_no_temporary_file_is_left(self):
         temporary = self.folder / "tmp"

@@ -35,6 +35,7 @@ try:
 except ImportError:
     torch = None
 FOLDER = tempfile.mkdtemp(prefix="tenon-python-")
+os.environ["TENON_CACHE"] = os.path.join(FOLDER, "cache")
 core = tenon.ops.core
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(tenon.__file__)))
 
@@ -372,6 +373,33 @@ class Names(unittest.TestCase):
         with self.assertRaises(AttributeError):
             tenon.ops.gone.seven
         self.assertEqual(repr(seven), "<tenon operator gone::seven>")
+
+    def test_sources(self):
+        def write(name, text):
+            with open(os.path.join(FOLDER, name), "w", encoding="utf-8") as file:
+                file.write(text)
+            return os.path.join(FOLDER, name)
+        text = ('#include <tenon/op.h>\nfloat value(void);\n'
+                'static tenon_status_t f(tenon_call_t *c) { *(float *)c->outputs[0]->data = value(); return TENON_OK; }\n'
+                'TENON_LIBRARY(made, "1.0.0", TENON_OP("it(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", f)))\n')
+        whole = write("made.c", text + "float value(void) { return VALUE; }\n")
+        part, value = write("part.c", text), write("value.cc", 'extern "C" float value() { return 9; }\nstatic int nobody;\n')
+        x = np.ones(1, np.float32)
+        for number in 3, 4:
+            made = tenon.load(whole, options=[f"-DVALUE={number}"], unloadable=True)
+            self.assertEqual(float(made.it(x)), number)
+            made.unload()
+        for fresh in False, False, True:
+            with self.assertWarnsRegex(RuntimeWarning, "nobody"):
+                made = tenon.load(part, value, unloadable=True, fresh=fresh)
+            self.assertEqual(float(made.it(x)), 9)
+            made.unload()
+        with self.assertRaisesRegex(tenon.InvalidError, r"(?s)made.c does not compile: cc failed.*made.c:5:.*VALUE"):
+            tenon.load(whole)
+        with self.assertRaisesRegex(tenon.NotFoundError, "none.c: there is no such file"):
+            tenon.load("none.c")
+        with self.assertRaisesRegex(TypeError, "is no source"):
+            tenon.load("some.so", options=["-O1"])
 
     def test_libraries_that_cannot_be_loaded(self):
         with self.assertRaisesRegex(tenon.NotFoundError, "nowhere.so"):

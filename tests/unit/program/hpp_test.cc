@@ -147,6 +147,7 @@ static void errors() {
               "npu", [](tenon::kernel_call &) {}, TENON_OVERRIDE);
     });
     refused(TENON_NOT_FOUND, "no_such_library", [] { tenon::library("/no_such_library.so"); });
+    refused(TENON_NOT_FOUND, "no_such_library", [] { tenon::library::from_source("/no_such_library.c"); });
     refused(TENON_RANGE, "more than 16 kernels", [] {
       tenon::op o("demo::many(Tensor x) -> Tensor");
       for (int i = 0; i < 17; i++) o.kernel("cpu", [](tenon::kernel_call &) {});
