@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "device/instance.h"
 #include "device/plugin.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
@@ -123,6 +124,7 @@ void tenon_shutdown(void) {
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
     tn_autograd_clear();
+    tn_instances_release();
     tn_parallel_shutdown();
     __atomic_store_n(&started, 0, __ATOMIC_RELEASE);
   }

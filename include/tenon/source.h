@@ -151,6 +151,11 @@ FUNCTION void store_f16(GLOBAL uint16_t *p, int64_t i, float x) {
   p[i] = (uint16_t)(code | (bits >> 31) << 15);
 }
 
+/* A kernel's name in a text that is compiled for several types: TENON_SOURCE_3(INSTANCE(cube, T), IN, T, x, ...).  In a library it
+ * is of the type too (cube_double), so that the file may include itself for each of them; on devices it is cube. */
+#define INSTANCE(name, type) TENON_INSTANCE_(name, type)
+#define TENON_INSTANCE_(name, type) name##_##type
+
 /* How elements that go together lie in up to four tensors; a VALUE.  The host fills it in by tenon_walk_of. */
 typedef struct tenon_walk_t {
   int64_t count, rank, shape[8];
@@ -283,7 +288,8 @@ FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
 typedef void (*tenon_source_fn)(const tenon_item_id_t *id, void *const *arguments);
 typedef struct tenon_code_kernel_t {
   const char *name;
-  tenon_source_fn run; /* on the CPU, one group of one item */
+  tenon_source_fn run;   /* on the CPU, one group of one item; NULL: compiled when it is first launched there */
+  const char *constants; /* of a launch that `run` is for: "T=double"; NULL: it is for all that no other is for */
 } tenon_code_kernel_t;
 
 typedef struct tenon_code_t { /* a file with kernels */
@@ -293,17 +299,19 @@ typedef struct tenon_code_t { /* a file with kernels */
   uint64_t id; /* the host's: 0 at first */
 } tenon_code_t;
 
-/* The text of this file, and its kernels: {"name", name}, ... */
+/* The text of this file, and its kernels: {"name", name}, ..., or {"name", name_double, "T=double"}, ... */
 #define TENON_CODE(code, ...)                                                                                          \
   TENON_EMBED_(code)                                                                                                   \
-  static const tenon_code_kernel_t code##_kernels[] = {__VA_ARGS__};                                                   \
-  static tenon_code_t code = {sizeof(tenon_code_t),                                                                    \
-                              sizeof code##_kernels / sizeof *code##_kernels,                                          \
-                              tenon_text_##code,                                                                       \
-                              tenon_text_end_##code,                                                                   \
-                              __FILE__,                                                                                \
-                              code##_kernels,                                                                          \
-                              0};
+  _Pragma("GCC diagnostic push") _Pragma(                                                                              \
+      "GCC diagnostic ignored \"-Wmissing-field-initializers\"") static const tenon_code_kernel_t code##_kernels[] = { \
+      __VA_ARGS__};                                                                                                    \
+  _Pragma("GCC diagnostic pop") static tenon_code_t code = {sizeof(tenon_code_t),                                      \
+                                                            sizeof code##_kernels / sizeof *code##_kernels,            \
+                                                            tenon_text_##code,                                         \
+                                                            tenon_text_end_##code,                                     \
+                                                            __FILE__,                                                  \
+                                                            code##_kernels,                                            \
+                                                            0};
 #define TENON_EMBED_(code)                                                                                             \
   TENON_C __attribute__((visibility("hidden"))) const char tenon_text_##code[];                                        \
   TENON_C __attribute__((visibility("hidden"))) const char tenon_text_end_##code[];                                    \
@@ -316,7 +324,7 @@ typedef struct tenon_code_t { /* a file with kernels */
 struct tenon_grid_t {    /* one launch, of a kernel of a TENON_SOURCE function */
   uint32_t size, kernel; /* kernel: position in the code's list */
   tenon_code_t *code;
-  const char *constants; /* "N=4 T=float": defined before the text is compiled for a device; NULL: none */
+  const char *constants; /* "N=4 T=float": defined before the text is compiled, for each set anew; NULL: none */
   int64_t items;         /* not 0: so many elements of TENON_EACH, and the host chooses the groups */
   uint64_t groups[3];
   uint32_t group[3]; /* items of a group; 0: the host chooses.  On the CPU 1 */
@@ -395,11 +403,34 @@ static inline int tenon_walk_of(tenon_walk_t *out, int32_t ndim, const int64_t *
   }
   return *out = w, 1;
 }
-/* A kernel that goes over `items` elements by TENON_EACH. */
+/* The constant T for elements of a type, for texts that are compiled for several: "T=double".  f16 and bf16, which are stored as
+ * uint16_t, have none of their own. */
+static inline const char *tenon_type_constant(tenon_dtype_t dtype) {
+  switch (tenon_dtype_id(dtype)) {
+  case TENON_F32: return "T=float";
+  case TENON_F64: return "T=double";
+  case TENON_I8: return "T=int8_t";
+  case TENON_I16: return "T=int16_t";
+  case TENON_I32: return "T=int32_t";
+  case TENON_I64: return "T=int64_t";
+  case TENON_BOOL:
+  case TENON_U8: return "T=uint8_t";
+  case TENON_U16: return "T=uint16_t";
+  case TENON_U32: return "T=uint32_t";
+  case TENON_U64: return "T=uint64_t";
+  default: return 0;
+  }
+}
+/* A kernel that goes over `items` elements by TENON_EACH; compiled with constants (NULL: none). */
+static inline tenon_status_t tenon_each_with(tenon_call_t *call, tenon_code_t *code, uint32_t kernel,
+                                             const char *constants, int64_t items,
+                                             const tenon_kernel_argument_t *arguments, uint32_t count) {
+  tenon_grid_t grid = {sizeof(tenon_grid_t), kernel, code, constants, items, {0, 0, 0}, {0, 0, 0}, count, arguments};
+  return items ? call->host->launch(call, &grid) : TENON_OK;
+}
 static inline tenon_status_t tenon_each(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t items,
                                         const tenon_kernel_argument_t *arguments, uint32_t count) {
-  tenon_grid_t grid = {sizeof(tenon_grid_t), kernel, code, 0, items, {0, 0, 0}, {0, 0, 0}, count, arguments};
-  return items ? call->host->launch(call, &grid) : TENON_OK;
+  return tenon_each_with(call, code, kernel, 0, items, arguments, count);
 }
 /* A kernel with `groups` groups, of a size that the host chooses. */
 static inline tenon_status_t tenon_groups(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t groups,

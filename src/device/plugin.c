@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/tensor.h"
 #include "device/group.h"
+#include "device/instance.h"
 #include "device/memory.h"
 #include "device/program.h"
 #include "device/stream.h"
@@ -239,7 +240,7 @@ static tenon_status_t resume(tn_ordinal_t *o) {
 }
 
 void tn_plugins_in_child(void) {
-  tn_streams_in_child(), tn_programs_in_child(), tn_groups_in_child();
+  tn_streams_in_child(), tn_programs_in_child(), tn_instances_in_child(), tn_groups_in_child();
   for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));) {
     p->lock = (tn_mutex_t)TN_MUTEX_INIT;
     for (int32_t i = 0; i < p->count; i++) in_child(&p->ordinals[i]);

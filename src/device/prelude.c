@@ -356,10 +356,16 @@ static void add_body(tn_text_t *text, const dialect_t *d, int count) {
 void tn_prelude(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
   bool is_c = language == TENON_SOURCE_C;
-  tn_text_add(text, "#define TENON_ON_DEVICE 1\n#define TENON_WANTED %s\n#define TENON_UNWANTED %s\n%s%s%s", d->entry,
-              d->other, d->words, d->vectors, all);
+  tn_text_add(text,
+              "#define TENON_ON_DEVICE 1\n#define INSTANCE(name, type) name\n#define TENON_WANTED %s\n#define "
+              "TENON_UNWANTED %s\n%s%s%s",
+              d->entry, d->other, d->words, d->vectors, all);
   for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) {
-    tn_text_add(text, "#define TENON_SOURCE_%d(name, ", n);
+    tn_text_add(text, "#define TENON_SOURCE_%d(name, ", n); /* its name may be a macro */
+    add_list(text, "k%, t%, n%", n);
+    tn_text_add(text, ") TENON_S_%d(name, ", n);
+    add_list(text, "k%, t%, n%", n);
+    tn_text_add(text, ")\n#define TENON_S_%d(name, ", n);
     add_list(text, "k%, t%, n%", n);
     tn_text_add(text, ") ");
     add_body(text, d, n);

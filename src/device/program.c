@@ -25,8 +25,7 @@ static tn_mutex_t compiling = TN_MUTEX_INIT;
 
 void tn_programs_in_child(void) { compiling = (tn_mutex_t)TN_MUTEX_INIT; }
 
-/* The text's own number: what it says, not where it lies, so that a library that comes again finds its programs. */
-static uint64_t id_of(tenon_code_t *code) {
+uint64_t tn_program_id(tenon_code_t *code) {
   uint64_t id = __atomic_load_n(&code->id, __ATOMIC_RELAXED);
   if (id) return id;
   id = tn_cache_hash(code->text, (size_t)(code->end - code->text), 2);
@@ -59,17 +58,30 @@ static void add_constants(tn_text_t *text, const char *constants) {
   }
 }
 
-void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel, const char *constants,
-                     tn_text_t *text) {
-  tn_prelude(language, text);
-  for (uint32_t i = 0; i < code->kernel_count; i++)
-    tn_text_add(text, "#define TENON_E_%s TENON_%s\n", code->kernels[i].name,
-                i == kernel || kernel == code->kernel_count ? "WANTED" : "UNWANTED");
+void tn_program_source(const tenon_code_t *code, const char *constants, tn_text_t *text) {
   add_constants(text, constants);
   tn_text_add(text, "#line 1 ");
   tn_text_json(text, code->file);
   tn_text_add(text, "\n");
   tn_text_bytes(text, code->text, (size_t)(code->end - code->text));
+}
+
+/* Whether the kernel is named before: it is there for several sets of constants. */
+static bool is_again(const tenon_code_t *code, uint32_t kernel) {
+  for (uint32_t i = 0; i < kernel; i++)
+    if (strcmp(code->kernels[i].name, code->kernels[kernel].name) == 0) return true;
+  return false;
+}
+
+void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel, const char *constants,
+                     tn_text_t *text) {
+  const char *wanted = kernel < code->kernel_count ? code->kernels[kernel].name : NULL;
+  tn_prelude(language, text);
+  for (uint32_t i = 0; i < code->kernel_count; i++)
+    if (!is_again(code, i))
+      tn_text_add(text, "#define TENON_E_%s TENON_%s\n", code->kernels[i].name,
+                  !wanted || strcmp(code->kernels[i].name, wanted) == 0 ? "WANTED" : "UNWANTED");
+  tn_program_source(code, constants, text);
 }
 
 void tn_code_key(tn_text_t *key, const tn_ordinal_t *o) {
@@ -171,7 +183,7 @@ static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uin
 
 tenon_status_t tn_program_kernel(tn_ordinal_t *o, tenon_code_t *code, uint32_t kernel, const char *constants,
                                  void **out_kernel) {
-  uint64_t id = id_of(code);
+  uint64_t id = tn_program_id(code);
   tenon_status_t status = TENON_OK;
   if (!constants) constants = "";
   if (kernel >= code->kernel_count)

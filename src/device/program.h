@@ -16,6 +16,10 @@ void tn_prelude(uint32_t language, tn_text_t *text);
 /* What a device is given to compile, for one kernel; `kernel` as many as there are: for all of them. */
 void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel, const char *constants,
                      tn_text_t *text);
+/* The constants as definitions, then the text, with lines of the author's file. */
+void tn_program_source(const tenon_code_t *code, const char *constants, tn_text_t *text);
+/* The text's own number: what it says, not where it lies, so that a library that comes again finds its programs. */
+uint64_t tn_program_id(tenon_code_t *code);
 /* The plug-in's kernel.  Errors: no compiler, the compiler's messages, a kernel that the text lacks. */
 tenon_status_t tn_program_kernel(tn_ordinal_t *ordinal, tenon_code_t *code, uint32_t kernel, const char *constants,
                                  void **out_kernel);

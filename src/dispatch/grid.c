@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/status.h"
+#include "device/instance.h"
 #include "device/program.h"
 #include "device/stream.h"
 #include "dispatch/call.h"
@@ -28,6 +29,7 @@ static tenon_status_t check(const tenon_call_t *call, const tenon_grid_t *g) {
 
 typedef struct work_t {
   const tenon_grid_t *grid;
+  tenon_source_fn run;
   uint64_t groups[3];
   void *arguments[ARGUMENTS];
   size_t local_size; /* bytes of memory of a group */
@@ -51,7 +53,7 @@ static tenon_status_t run_groups(tenon_call_t *call, void *argument, int64_t beg
     uint64_t at = (uint64_t)i;
     id.group[0] = at % w->groups[0], at /= w->groups[0];
     id.group[1] = at % w->groups[1], id.group[2] = at / w->groups[1];
-    g->code->kernels[g->kernel].run(&id, arguments);
+    w->run(&id, arguments);
   }
   tn_scratch_reset(mark);
   return TENON_OK;
@@ -70,6 +72,7 @@ static tenon_status_t on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
   }
   if (!tn_mul((int64_t)w.groups[0], (int64_t)w.groups[1], &count) || !tn_mul(count, (int64_t)w.groups[2], &count))
     return tn_fail(TENON_RANGE, "%s: launch: too many groups", call->op->name);
+  TN_TRY(tn_instance(g->code, g->kernel, g->constants, &w.run));
   return call->host->parallel(call, count, 1, run_groups, &w);
 }
 

@@ -50,7 +50,8 @@ def snippets(folder):
         with open(page, encoding="utf-8") as file:
             blocks = re.findall(r"^```c\n(.*?)^```", file.read(), re.S | re.M)
         for i, block in enumerate(b for b in blocks if "TENON_CODE(" in b):
-            path = os.path.join(folder, f"{os.path.basename(page)[:-3]}_{i}.c")
+            own = re.search(r'^#include "(\w+\.c)"', block, re.M)  # one that includes itself
+            path = os.path.join(folder, own[1] if own else f"{os.path.basename(page)[:-3]}_{i}.c")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(block)
             yield path
@@ -74,19 +75,25 @@ def suite_kernels():
 
 
 def kernels_of(path, folder):
-    """What its TENON_CODE lists, after the preprocessor."""
+    """What its TENON_CODE lists, after the preprocessor: kernels for each set of constants."""
     probe = os.path.join(folder, "probe.h")
     with open(probe, "w", encoding="utf-8") as file:
         file.write(PROBE)
     done = call(["cc", "-E", "-P", "-DTENON_STATIC", "-Iinclude", "-Iops", "-include", probe, path], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     listed = re.search(r"TENON_KERNELS_ARE\s*\[(.*?)\]", done.stdout, re.S)[1]
-    return re.findall(r'\{\s*"[^,]*,\s*(\w+)\s*\}', listed)
+    found, whenever = {}, []  # whenever: without a function of the CPU, so with all constants
+    for name, function, constants in re.findall(r'\{\s*("[^,}]*")(?:\s*,\s*(\w+)\s*(?:,\s*"([^"]*)")?)?\s*\}', listed):
+        if function:
+            found.setdefault(constants, []).append("".join(re.findall(r"\w+", name)))
+        else:
+            whenever.append(name.strip('"'))
+    return {constants: sorted({*names, *whenever}) for constants, names in found.items()}
 
 
-def text_of(path, kernel, kernels, out):
+def text_of(path, kernel, constants, kernels, out):
     """Writes what a device is given: for one kernel, or for all (kernel "")."""
-    done = subprocess.run([os.path.join(BUILD, "tests", "source_text"), CUDA, path, kernel, *kernels], capture_output=True, cwd=ROOT)
+    done = subprocess.run([os.path.join(BUILD, "tests", "source_text"), CUDA, path, kernel, constants, *kernels], capture_output=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     with open(out, "wb") as file:
         file.write(done.stdout)
@@ -96,9 +103,9 @@ def to_ptx(text, arch, out):
     return call([NVCC, "-ptx", "-std=c++17", "--fmad=false", UNUSED, "-Werror=all-warnings", f"-arch=sm_{arch}", "-o", out, text], cwd=ROOT)
 
 
-def check_ptx(path, kernels, folder, arch):
+def check_ptx(path, constants, kernels, folder, arch):
     text, ptx = os.path.join(folder, "text.cu"), os.path.join(folder, "text.ptx")
-    text_of(path, "", kernels, text)
+    text_of(path, "", constants, kernels, text)
     done = to_ptx(text, arch, ptx)
     if done.returncode:
         return (done.stdout + done.stderr)[:2000]
@@ -109,7 +116,7 @@ def check_ptx(path, kernels, folder, arch):
         return f"entries {sorted(entries)}, expected those of {sorted(kernels)}"
     # Without words for it a kernel has no double: where one is, a function of doubles was taken, which is slow.  CUDA's own sinf has a
     # product.
-    if "TENON_HAS_DOUBLES" in open(path, encoding="utf-8").read():
+    if "double" in constants or "TENON_HAS_DOUBLES" in open(path, encoding="utf-8").read():
         return None
     for name, body in re.findall(r"\.entry tenon_k_(\w+)\((.*?)\n}", code, re.S):
         found = re.search(r".*\w\.f64\s.*", body)
@@ -123,11 +130,11 @@ def check_nvcc(folder):
         skip("source kernels to PTX, hand-written kernels", "nvcc is not installed")
         return
     for path in sources(folder):
-        kernels = kernels_of(path, folder)
-        for arch in ARCHS:
-            count(f"{os.path.basename(path)} to PTX for sm_{arch}", check_ptx(path, kernels, folder, arch))
+        for constants, kernels in kernels_of(path, folder).items():
+            for arch in ARCHS:
+                count(f"{os.path.basename(path)} {constants} to PTX for sm_{arch}", check_ptx(path, constants, kernels, folder, arch))
     text = os.path.join(folder, "broken.cu")
-    text_of(BROKEN, "spoil", ["spoil"], text)
+    text_of(BROKEN, "spoil", "", ["spoil"], text)
     done = to_ptx(text, ARCHS[0], os.path.join(folder, "broken.ptx"))
     said = done.stdout + done.stderr
     count("a syntax error has the author's file and line", None if done.returncode and BROKEN + "(7): error" in said and "wrong_word" in said else said[:800])
@@ -175,11 +182,11 @@ def check_nvrtc(folder):
         return
     texts = {}
     for path in sources(folder):
-        kernels = kernels_of(path, folder)
-        for kernel in kernels:
-            text = os.path.join(folder, f"{os.path.basename(path)[:-2]}.{kernel}.cu")
-            text_of(path, kernel, kernels, text)
-            texts[text] = kernel
+        for constants, kernels in kernels_of(path, folder).items():
+            for kernel in kernels:
+                text = os.path.join(folder, f"{os.path.basename(path)[:-2]}.{constants}.{kernel}.cu")
+                text_of(path, kernel, constants, kernels, text)
+                texts[text] = kernel
     done = call([program, ARCHS[1], *texts])
     good = len(re.findall(r": CUBIN of [1-9]\d* bytes$", done.stdout, re.M))
     count(f"{len(texts)} kernels alone, by NVRTC, to machine code", None if good == len(texts) and done.returncode == 0 else done.stdout[:2000])
@@ -187,7 +194,7 @@ def check_nvrtc(folder):
     done = call([program, "999", next(iter(texts))])
     count("for a GPU that NVRTC does not know it makes PTX", None if ": PTX of " in done.stdout else done.stdout[:800])
     text = os.path.join(folder, "broken.nvrtc.cu")
-    text_of(BROKEN, "spoil", ["spoil"], text)
+    text_of(BROKEN, "spoil", "", ["spoil"], text)
     done = call([program, ARCHS[0], text])
     good = done.returncode == 1 and BROKEN + "(7): error" in done.stdout and "wrong_word" in done.stdout
     count("NVRTC's errors have the author's file and line", None if good else done.stdout[:800])

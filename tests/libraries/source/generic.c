@@ -1,0 +1,49 @@
+/* One text for several types: cubes, and their gradient in the same file.  The library has them for float and double, since the
+ * file includes itself for these; for other types they are compiled when they are first wanted. */
+#ifndef TENON_ON_DEVICE
+#include <tenon/source.h>
+#endif
+
+#ifdef T
+TENON_SOURCE_3(INSTANCE(cube, T), IN, T, x, OUT, T, y, VALUE, int64_t, n) {
+  TENON_EACH(i, n) y[i] = x[i] * x[i] * x[i];
+}
+
+TENON_SOURCE_4(INSTANCE(cube_backward, T), IN, T, grad, IN, T, x, OUT, T, out, VALUE, int64_t, n) {
+  TENON_EACH(i, n) out[i] = grad[i] * (3 * x[i] * x[i]);
+}
+#endif
+
+#if !defined T && !defined TENON_ON_DEVICE
+#define T float
+#include "generic.c"
+#undef T
+#define T double
+#include "generic.c"
+#undef T
+
+TENON_CODE(code, {"cube", cube_float, "T=float"}, {"cube", cube_double, "T=double"}, {"cube_backward"},
+           {"cube_backward", cube_backward_double, "T=double"})
+enum { CUBE = 0, CUBE_BACKWARD = 2 };
+
+static tenon_status_t cube_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  return tenon_each_with(call, &code, CUBE, tenon_type_constant(call->inputs[0]->dtype), n, arguments, 3);
+}
+
+static tenon_status_t cube_backward_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_in(call->inputs[1]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  return tenon_each_with(call, &code, CUBE_BACKWARD, tenon_type_constant(call->inputs[0]->dtype), n, arguments, 4);
+}
+
+/* clang-format off */
+TENON_LIBRARY(generic, "1.0.0",
+  TENON_OP("cube(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64|i16|i32|i64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_SOURCE("f32|i16|i32|i64", cube_run), TENON_SOURCE("f64 doubles", cube_run), TENON_GRADIENT("x: generic::cube_backward(grad, x)")),
+  TENON_OP("cube_backward(Tensor grad, Tensor x) -> Tensor", TENON_TYPES("grad: f32|f64; x = grad; out = grad"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", cube_backward_run), TENON_SOURCE("f64 doubles", cube_backward_run)))
+/* clang-format on */
+#endif
