@@ -239,48 +239,74 @@ FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
   TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12)); \
   TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9), TENON_F_##k11(t11, 10), TENON_F_##k12(t12, 11)) \
   TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12))
-/* A pointwise function of one to three numbers, r NAME(t n, ...), as a loop of the CPU, NAME_loop, and as a kernel of devices,
- * NAME, which goes over operands that are broadcast: TENON_POINTWISE_2(sum, float, float, a, float, b) { return a + b; }.  The host's
- * side of the kernel is made by TENON_POINTWISE_RUN, below. */
-#define TENON_POINTWISE_1(name, r, t1, n1) \
-  FUNCTION r name##_of(t1 n1); \
-  TENON_SOURCE_3(name, IN, t1, tenon_a, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { \
-    int64_t at[4]; \
-    TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[1]] = name##_of(tenon_a[at[0]]); } \
+/* For kind, type and name of each parameter: M<kind>(type, name, its place), with S() in between. */
+#define TENON_LIST_1(S, M, k1, t1, n1) M##k1(t1, n1, 0)
+#define TENON_LIST_2(S, M, k1, t1, n1, k2, t2, n2) TENON_LIST_1(S, M, k1, t1, n1) S() M##k2(t2, n2, 1)
+#define TENON_LIST_3(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3) TENON_LIST_2(S, M, k1, t1, n1, k2, t2, n2) S() M##k3(t3, n3, 2)
+#define TENON_LIST_4(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4) TENON_LIST_3(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3) S() M##k4(t4, n4, 3)
+#define TENON_LIST_5(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5) TENON_LIST_4(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4) S() M##k5(t5, n5, 4)
+#define TENON_LIST_6(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6) TENON_LIST_5(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5) S() M##k6(t6, n6, 5)
+#define TENON_LIST_7(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7) TENON_LIST_6(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6) S() M##k7(t7, n7, 6)
+#define TENON_LIST_8(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8) TENON_LIST_7(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7) S() M##k8(t8, n8, 7)
+#define TENON_COMMA_() ,
+#define TENON_NOTHING_()
+/* A pointwise function of one to eight numbers, r NAME(...), as a loop of the CPU, NAME_loop, and as a kernel of devices, NAME, which
+ * goes over operands that are broadcast.  Its name, what it gives, then kind, type and name of each parameter: elements of tensors (IN)
+ * in the schema's order, then attributes (VALUE), which are numbers, in the schema's order:
+ *
+ *     TENON_POINTWISE_3(blend, float, IN, float, a, IN, float, b, VALUE, float, by) { return a + (b - a) * by; }
+ *
+ * The host's side of the kernel is made by TENON_POINTWISE_RUN, below. */
+#define TENON_POINTWISE_1(name, r, ...) TENON_POINTWISE_(TENON_LIST_1, TENON_SOURCE_3, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_2(name, r, ...) TENON_POINTWISE_(TENON_LIST_2, TENON_SOURCE_4, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_3(name, r, ...) TENON_POINTWISE_(TENON_LIST_3, TENON_SOURCE_5, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_4(name, r, ...) TENON_POINTWISE_(TENON_LIST_4, TENON_SOURCE_6, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_5(name, r, ...) TENON_POINTWISE_(TENON_LIST_5, TENON_SOURCE_7, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_6(name, r, ...) TENON_POINTWISE_(TENON_LIST_6, TENON_SOURCE_8, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_7(name, r, ...) TENON_POINTWISE_(TENON_LIST_7, TENON_SOURCE_9, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_8(name, r, ...) TENON_POINTWISE_(TENON_LIST_8, TENON_SOURCE_10, name, r, __VA_ARGS__)
+#define TENON_POINTWISE_(LIST, SOURCE, name, r, ...) \
+  FUNCTION r name##_of(LIST(TENON_COMMA_, TENON_T_, __VA_ARGS__)); \
+  enum { name##_inputs = LIST(TENON_NOTHING_, TENON_N_, __VA_ARGS__) }; \
+  typedef struct { tenon_walk_t of[name##_inputs / 4 + 1]; } name##_walks; /* over the tensors, then the result */ \
+  SOURCE(name, __VA_ARGS__, OUT, r, tenon_y, VALUE, name##_walks, tenon_w) { \
+    int64_t tenon_at[4 * (name##_inputs / 4 + 1)]; \
+    TENON_EACH(tenon_i, tenon_w.of[0].count) { \
+      for (int tenon_k = 0; tenon_k <= name##_inputs / 4; tenon_k++) tenon_walk(&tenon_w.of[tenon_k], tenon_i, tenon_at + 4 * tenon_k); \
+      tenon_y[tenon_at[name##_inputs]] = name##_of(LIST(TENON_COMMA_, TENON_X_, __VA_ARGS__)); \
+    } \
   } \
-  static tenon_status_t name##_loop(const tenon_loop_t *loop) { \
-    const t1 *a = (const t1 *)loop->data[0]; \
-    r *y = (r *)loop->data[1]; \
-    for (int64_t i = 0; i < loop->count; i++) y[i] = name##_of(a[i]); \
+  __attribute__((unused)) static tenon_status_t name##_loop(const tenon_loop_t *tenon_c) { \
+    enum { tenon_inputs = name##_inputs }; \
+    LIST(TENON_NOTHING_, TENON_D_, __VA_ARGS__) LIST(TENON_NOTHING_, TENON_V_, __VA_ARGS__) \
+    r *tenon_y = (r *)tenon_c->data[tenon_inputs]; \
+    for (int64_t tenon_i = 0; tenon_i < tenon_c->count; tenon_i++) { \
+      const int64_t tenon_at[] = {tenon_i, tenon_i, tenon_i, tenon_i, tenon_i, tenon_i, tenon_i, tenon_i}; \
+      tenon_y[tenon_i] = name##_of(LIST(TENON_COMMA_, TENON_X_, __VA_ARGS__)); \
+    } \
     return TENON_OK; \
   } \
-  FUNCTION r name##_of(t1 n1)
-#define TENON_POINTWISE_2(name, r, t1, n1, t2, n2) \
-  FUNCTION r name##_of(t1 n1, t2 n2); \
-  TENON_SOURCE_4(name, IN, t1, tenon_a, IN, t2, tenon_b, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { \
-    int64_t at[4]; \
-    TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[2]] = name##_of(tenon_a[at[0]], tenon_b[at[1]]); } \
+  __attribute__((unused)) static tenon_status_t name##_launch(tenon_call_t *tenon_c, tenon_code_t *tenon_code, uint32_t tenon_kernel) { \
+    enum { tenon_inputs = name##_inputs }; \
+    LIST(TENON_NOTHING_, TENON_V_, __VA_ARGS__) \
+    name##_walks tenon_w; \
+    tenon_kernel_argument_t tenon_a[] = {LIST(TENON_COMMA_, TENON_A_, __VA_ARGS__), tenon_bytes(0, 0), TENON_VALUE(tenon_w)}; \
+    return tenon_pointwise(tenon_c, tenon_code, tenon_kernel, tenon_inputs, tenon_w.of, tenon_a, sizeof tenon_a / sizeof *tenon_a); \
   } \
-  static tenon_status_t name##_loop(const tenon_loop_t *loop) { \
-    const t1 *a = (const t1 *)loop->data[0]; const t2 *b = (const t2 *)loop->data[1]; \
-    r *y = (r *)loop->data[2]; \
-    for (int64_t i = 0; i < loop->count; i++) y[i] = name##_of(a[i], b[i]); \
-    return TENON_OK; \
-  } \
-  FUNCTION r name##_of(t1 n1, t2 n2)
-#define TENON_POINTWISE_3(name, r, t1, n1, t2, n2, t3, n3) \
-  FUNCTION r name##_of(t1 n1, t2 n2, t3 n3); \
-  TENON_SOURCE_5(name, IN, t1, tenon_a, IN, t2, tenon_b, IN, t3, tenon_c, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { \
-    int64_t at[4]; \
-    TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[3]] = name##_of(tenon_a[at[0]], tenon_b[at[1]], tenon_c[at[2]]); } \
-  } \
-  static tenon_status_t name##_loop(const tenon_loop_t *loop) { \
-    const t1 *a = (const t1 *)loop->data[0]; const t2 *b = (const t2 *)loop->data[1]; const t3 *c = (const t3 *)loop->data[2]; \
-    r *y = (r *)loop->data[3]; \
-    for (int64_t i = 0; i < loop->count; i++) y[i] = name##_of(a[i], b[i], c[i]); \
-    return TENON_OK; \
-  } \
-  FUNCTION r name##_of(t1 n1, t2 n2, t3 n3)
+  FUNCTION r name##_of(LIST(TENON_COMMA_, TENON_T_, __VA_ARGS__))
+#define TENON_T_IN(t, n, i) t n /* of the function */
+#define TENON_T_VALUE(t, n, i) t n
+#define TENON_N_IN(t, n, i) + 1 /* how many tensors */
+#define TENON_N_VALUE(t, n, i) + 0
+#define TENON_X_IN(t, n, i) n[tenon_at[i]] /* what the function is given */
+#define TENON_X_VALUE(t, n, i) n
+#define TENON_D_IN(t, n, i) const t *n = (const t *)tenon_c->data[i]; /* what a loop reads */
+#define TENON_D_VALUE(t, n, i)
+#define TENON_V_IN(t, n, i)
+#define TENON_V_VALUE(t, n, i) const t n = TENON_NUMBER_(t, tenon_c->attrs[i - tenon_inputs]); /* of a loop, of a call */
+#define TENON_NUMBER_(t, v) ((v).kind == TENON_KIND_FLOAT ? (t)(v).as.f : (t)(v).as.i)
+#define TENON_A_IN(t, n, i) tenon_bytes(0, 0) /* arguments of the kernel, which tenon_pointwise completes */
+#define TENON_A_VALUE(t, n, i) TENON_VALUE(n)
 /* clang-format on */
 
 /* ---- the text, and launches ---------------------------------------------------------------------------------------- */
@@ -439,20 +465,20 @@ static inline tenon_status_t tenon_groups(tenon_call_t *call, tenon_code_t *code
   return groups ? call->host->launch(call, &grid) : TENON_OK;
 }
 
-/* The host's side of a pointwise kernel: all elements of the result, to which the inputs broadcast. */
-static inline tenon_status_t tenon_pointwise(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs) {
-  const tenon_tensor_t *y = call->outputs[0], *tensors[4] = {0};
-  tenon_kernel_argument_t arguments[5];
-  tenon_walk_t walk;
+/* The host's side of a pointwise kernel: all elements of the result, to which the inputs broadcast.  Of the arguments values are
+ * set already; here inputs are, the result, and the walks, which are the last: each goes over four of these tensors. */
+static inline tenon_status_t tenon_pointwise(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs,
+                                             tenon_walk_t *walks, tenon_kernel_argument_t *arguments, uint32_t count) {
+  const tenon_tensor_t *y = call->outputs[0], *tensors[9];
   for (uint32_t i = 0; i < inputs; i++) tensors[i] = call->inputs[i], arguments[i] = tenon_in(tensors[i]);
-  tensors[inputs] = y, arguments[inputs] = tenon_out(y);
-  if (!tenon_walk_of(&walk, y->ndim, y->shape, tensors, inputs + 1))
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "more than eight axes do not run on a device");
-  arguments[inputs + 1] = TENON_VALUE(walk);
-  return tenon_each(call, code, kernel, walk.count, arguments, inputs + 2);
+  tensors[inputs] = y, arguments[count - 2] = tenon_out(y);
+  for (uint32_t k = 0; k <= inputs; k += 4)
+    if (!tenon_walk_of(&walks[k / 4], y->ndim, y->shape, tensors + k, inputs - k < 4 ? inputs - k + 1 : 4))
+      return tenon_fail(call, TENON_UNIMPLEMENTED, "more than eight axes do not run on a device");
+  return tenon_each(call, code, kernel, walks->count, arguments, count);
 }
 /* NAME_run, for TENON_SOURCE beside TENON_LOOP(..., NAME_loop): `kernel` is its place in TENON_CODE. */
-#define TENON_POINTWISE_RUN(code, kernel, name, inputs)                                                                \
-  static tenon_status_t name##_run(tenon_call_t *call) { return tenon_pointwise(call, &code, kernel, inputs); }
+#define TENON_POINTWISE_RUN(code, kernel, name)                                                                        \
+  static tenon_status_t name##_run(tenon_call_t *call) { return name##_launch(call, &code, kernel); }
 
 #endif

@@ -1,4 +1,6 @@
 /* What stands before the text of a source kernel when a device compiles it: the words of source.h in the device's language. */
+#include <string.h>
+
 #include "device/program.h"
 
 static const char opencl[] =
@@ -310,18 +312,22 @@ static const char all[] =
     "    i = rest;\n"
     "  }\n"
     "}\n"
-    "#define TENON_POINTWISE_1(name, r, t1, n1) FUNCTION r name##_of(t1 n1); TENON_SOURCE_3(name, IN, t1, "
-    "tenon_a, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { int64_t at[4]; TENON_EACH(i, tenon_w.count) { "
-    "tenon_walk(&tenon_w, i, at); tenon_y[at[1]] = name##_of(tenon_a[at[0]]); } } FUNCTION r name##_of(t1 n1)\n"
-    "#define TENON_POINTWISE_2(name, r, t1, n1, t2, n2) FUNCTION r name##_of(t1 n1, t2 n2); TENON_SOURCE_4(name, "
-    "IN, t1, tenon_a, IN, t2, tenon_b, OUT, r, tenon_y, VALUE, tenon_walk_t, tenon_w) { int64_t at[4]; "
-    "TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); tenon_y[at[2]] = name##_of(tenon_a[at[0]], "
-    "tenon_b[at[1]]); } } FUNCTION r name##_of(t1 n1, t2 n2)\n"
-    "#define TENON_POINTWISE_3(name, r, t1, n1, t2, n2, t3, n3) FUNCTION r name##_of(t1 n1, t2 n2, t3 n3); "
-    "TENON_SOURCE_5(name, IN, t1, tenon_a, IN, t2, tenon_b, IN, t3, tenon_c, OUT, r, tenon_y, VALUE, "
-    "tenon_walk_t, tenon_w) { int64_t at[4]; TENON_EACH(i, tenon_w.count) { tenon_walk(&tenon_w, i, at); "
-    "tenon_y[at[3]] = name##_of(tenon_a[at[0]], tenon_b[at[1]], tenon_c[at[2]]); } } FUNCTION r name##_of(t1 n1, "
-    "t2 n2, t3 n3)\n";
+    "#define TENON_N_IN 1\n"
+    "#define TENON_N_VALUE 0\n"
+    "#define TENON_X_IN(n, i) n[tenon_at[i]]\n"
+    "#define TENON_X_VALUE(n, i) n\n"
+    "#define TENON_POINTWISE_(name, r, parameters, inputs, entry, elements) \\\n"
+    "  FUNCTION r name##_of parameters; \\\n"
+    "  enum { name##_inputs = inputs }; \\\n"
+    "  typedef struct { tenon_walk_t of[name##_inputs / 4 + 1]; } name##_walks; \\\n"
+    "  entry { \\\n"
+    "    int64_t tenon_at[4 * (name##_inputs / 4 + 1)]; \\\n"
+    "    TENON_EACH(tenon_i, tenon_w.of[0].count) { \\\n"
+    "      for (int k = 0; k <= name##_inputs / 4; k++) tenon_walk(&tenon_w.of[k], tenon_i, tenon_at + 4 * k); \\\n"
+    "      tenon_y[tenon_at[name##_inputs]] = name##_of elements; \\\n"
+    "    } \\\n"
+    "  } \\\n"
+    "  FUNCTION r name##_of parameters\n";
 
 typedef struct dialect_t {
   const char *words, *vectors;
@@ -336,46 +342,67 @@ static const dialect_t dialects[] = {
     [TENON_SOURCE_C] = {c, c_vectors, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline",
                         "name", "tenon_id, "}};
 
-/* "TENON_P_##k1(t1, n1), ..." */
-static void add_list(tn_text_t *text, const char *format, int count) {
+/* "TENON_P_##k1(t1, n1), ...": % is a place from 1, @ from 0.  Not by printf: a program is looked for by its text. */
+static void add_list(tn_text_t *text, const char *format, const char *between, int count) {
   for (int i = 1; i <= count; i++) {
-    if (i > 1) tn_text_add(text, ", ");
-    for (const char *at = format; *at; at++)
-      if (*at == '%') tn_text_add(text, "%d", i);
-      else if (*at == '@') tn_text_add(text, "%d", i - 1);
-      else tn_text_bytes(text, at, 1);
+    if (i > 1) tn_text_bytes(text, between, strlen(between));
+    for (const char *at = format; *at; at++) {
+      size_t plain = strcspn(at, "%@");
+      tn_text_bytes(text, at, plain);
+      if (!*(at += plain)) break;
+      int number = *at == '%' ? i : i - 1;
+      const char digits[] = {(char)('0' + number / 10), (char)('0' + number % 10)};
+      tn_text_bytes(text, digits + (number < 10), number < 10 ? 1 : 2);
+    }
   }
 }
 
 static void add_body(tn_text_t *text, const dialect_t *d, int count) {
   tn_text_add(text, "%s name##_item(%s", d->item, d->hidden);
-  add_list(text, "TENON_P_##k%(t%, n%)", count);
+  add_list(text, "TENON_P_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ")");
+}
+
+static void add_source(tn_text_t *text, const dialect_t *d, int count) {
+  bool is_c = d == &dialects[TENON_SOURCE_C];
+  tn_text_add(text, "#define TENON_SOURCE_%d(name, ", count); /* its name may be a macro */
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ") TENON_S_%d(name, ", count);
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ")\n#define TENON_S_%d(name, ", count);
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ") ");
+  add_body(text, d, count);
+  tn_text_add(text, "; TENON_E_##name void %s(", d->name);
+  if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
+  else add_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
+  tn_text_add(text, ") { name##_item(%s", d->call);
+  add_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", ", ", count);
+  tn_text_add(text, "); } ");
+  add_body(text, d, count);
+  tn_text_add(text, "\n");
+}
+
+static void add_pointwise(tn_text_t *text, int count) {
+  tn_text_add(text, "#define TENON_POINTWISE_%d(name, r, ", count);
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ") TENON_POINTWISE_(name, r, (");
+  add_list(text, "t% n%", ", ", count);
+  tn_text_add(text, "), ");
+  add_list(text, "TENON_N_##k%", " + ", count);
+  tn_text_add(text, ", TENON_SOURCE_%d(name, ", count + 2);
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ", OUT, r, tenon_y, VALUE, name##_walks, tenon_w), (");
+  add_list(text, "TENON_X_##k%(n%, @)", ", ", count);
+  tn_text_add(text, "))\n");
 }
 
 void tn_prelude(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
-  bool is_c = language == TENON_SOURCE_C;
   tn_text_add(text,
               "#define TENON_ON_DEVICE 1\n#define INSTANCE(name, type) name\n#define TENON_WANTED %s\n#define "
               "TENON_UNWANTED %s\n%s%s%s",
               d->entry, d->other, d->words, d->vectors, all);
-  for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) {
-    tn_text_add(text, "#define TENON_SOURCE_%d(name, ", n); /* its name may be a macro */
-    add_list(text, "k%, t%, n%", n);
-    tn_text_add(text, ") TENON_S_%d(name, ", n);
-    add_list(text, "k%, t%, n%", n);
-    tn_text_add(text, ")\n#define TENON_S_%d(name, ", n);
-    add_list(text, "k%, t%, n%", n);
-    tn_text_add(text, ") ");
-    add_body(text, d, n);
-    tn_text_add(text, "; TENON_E_##name void %s(", d->name);
-    if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
-    else add_list(text, "TENON_K_##k%(t%, n%)", n);
-    tn_text_add(text, ") { name##_item(%s", d->call);
-    add_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", n);
-    tn_text_add(text, "); } ");
-    add_body(text, d, n);
-    tn_text_add(text, "\n");
-  }
+  for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) add_source(text, d, n);
+  for (int n = 1; n <= TN_POINTWISE_PARAMETERS; n++) add_pointwise(text, n);
 }

@@ -7,7 +7,7 @@
 
 #include "device/plugin.h"
 
-enum { TN_SOURCE_PARAMETERS = 12 };
+enum { TN_SOURCE_PARAMETERS = 12, TN_POINTWISE_PARAMETERS = 8 }; /* at most, in source.h */
 /* Of kernels' names in CUDA C++, whose own functions (norm, y0, ...) they would else meet. */
 #define TN_CUDA_PREFIX "tenon_k_"
 

@@ -97,16 +97,45 @@ TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALU
   }
 }
 
-TENON_POINTWISE_2(farther, float, float, a, float, b) { return a * a > b * b ? a : b; }
-TENON_POINTWISE_3(chosen, int32_t, int32_t, which, int32_t, a, int32_t, b) { return which ? a : b; }
+TENON_POINTWISE_2(farther, float, IN, float, a, IN, float, b) { return a * a > b * b ? a : b; }
+TENON_POINTWISE_3(chosen, int32_t, IN, int32_t, which, IN, int32_t, a, IN, int32_t, b) { return which ? a : b; }
+TENON_POINTWISE_4(mixed, float, IN, float, a, IN, float, b, VALUE, float, by, VALUE, int32_t, more) {
+  return a + (b - a) * by + (float)more;
+}
+TENON_POINTWISE_5(digits, int32_t, IN, int32_t, a, IN, int32_t, b, IN, int32_t, c, IN, int32_t, d, IN, int32_t, e) {
+  return a * 10000 + b * 1000 + c * 100 + d * 10 + e;
+}
+TENON_POINTWISE_8(all_eight, int64_t, IN, int32_t, a, IN, int64_t, b, IN, uint8_t, c, IN, int32_t, d, IN, int32_t, e,
+                  VALUE, int64_t, times, VALUE, uint8_t, negative, VALUE, float, by) {
+  int64_t sum = a + b * 10 + c * 100 + d * 1000 + e * 10000 + times + (int64_t)(by * 4);
+  return negative ? -sum : sum;
+}
 
 #ifndef TENON_ON_DEVICE
-enum { BLEND, ROW_SUMS, CLEAR, SCATTER, COPY_BF16, FARTHER, CHOSEN, FUNCTION_OF, BY_VECTORS, BY_CONSTANT };
+enum {
+  BLEND,
+  ROW_SUMS,
+  CLEAR,
+  SCATTER,
+  COPY_BF16,
+  FARTHER,
+  CHOSEN,
+  FUNCTION_OF,
+  BY_VECTORS,
+  BY_CONSTANT,
+  MIXED,
+  DIGITS,
+  ALL_EIGHT
+};
 TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
            {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen}, {"function_of", function_of},
-           {"by_vectors", by_vectors}, {"by_constant", by_constant})
-TENON_POINTWISE_RUN(code, FARTHER, farther, 2)
-TENON_POINTWISE_RUN(code, CHOSEN, chosen, 3)
+           {"by_vectors", by_vectors}, {"by_constant", by_constant}, {"mixed", mixed}, {"digits", digits},
+           {"all_eight", all_eight})
+TENON_POINTWISE_RUN(code, FARTHER, farther)
+TENON_POINTWISE_RUN(code, CHOSEN, chosen)
+TENON_POINTWISE_RUN(code, MIXED, mixed)
+TENON_POINTWISE_RUN(code, DIGITS, digits)
+TENON_POINTWISE_RUN(code, ALL_EIGHT, all_eight)
 
 static tenon_status_t blend_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
@@ -193,6 +222,14 @@ TENON_LIBRARY(source, "1.0.0",
   TENON_OP("chosen(Tensor which, Tensor a, Tensor b) -> Tensor", TENON_TYPES("which: i32; a = which; b = which; out = which"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("i32, i32, i32 -> i32", chosen_loop),
     TENON_SOURCE("i32 strided", chosen_run)),
+  TENON_OP("mixed(Tensor a, Tensor b, *, float by, int more=0) -> Tensor", TENON_TYPES("a: f32; b = a; out = a"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32, f32 -> f32", mixed_loop), TENON_SOURCE("f32 strided", mixed_run)),
+  TENON_OP("digits(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e) -> Tensor",
+    TENON_TYPES("a: i32; b = a; c = a; d = a; e = a; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_LOOP("i32, i32, i32, i32, i32 -> i32", digits_loop), TENON_SOURCE("i32 strided", digits_run)),
+  TENON_OP("all_eight(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, *, int times, bool negative, float by) -> Tensor",
+    TENON_TYPES("a: i32; b: i64; c: u8; d: i32; e: i32; out = b"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_LOOP("i32, i64, u8, i32, i32 -> i64", all_eight_loop), TENON_SOURCE("strided", all_eight_run)),
   TENON_GROUP(broken), TENON_GROUP(needing))
 /* clang-format on */
 #endif

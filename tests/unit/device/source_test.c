@@ -171,8 +171,61 @@ TEST("pointwise with attributes, a reduction with memory of the group, a scatter
   if (!is_there("opencl")) SKIP("there is no driver of OpenCL: sim alone was compared");
 }
 
-TEST(
-    "a pointwise function is a loop of the CPU and a kernel of devices, which broadcasts and takes views as they are") {
+/* Calls of pointwise functions; values by NumPy.  Bit i of `turned`: inputs[i] is transposed first, which gives a view. */
+typedef struct pointwise_t {
+  const char *op, *attrs, *inputs[5];
+  uint32_t turned;
+  const char *expected;
+} pointwise_t;
+#define FIVE                                                                                                           \
+  { "i32[2, 1] 1 2", "i64[] 3", "u8[3] 4 5 6", "i32[3, 2] 1 2 3 4 5 6", "i32[2, 3] 7 8 9 1 2 3" }
+static const pointwise_t pointwise[] = {
+    {"source::farther", NULL, {"f32[2, 3] 1 -2 3 -4 5 -6", "f32[3] -2 2 4"}, 0, "f32[2, 3] -2 2 4 -4 5 -6"},
+    {"source::farther", NULL, {"f32[2, 3] 1 -2 3 -4 5 -6", "f32[3, 1] 2 -4.5 4"}, 1, "f32[3, 2] 2 -4 -4.5 5 4 -6"},
+    {"source::chosen", NULL, {"i32[2, 1] 0 1", "i32[] 7", "i32[2] 8 9"}, 0, "i32[2, 2] 8 9 7 7"},
+    {"source::mixed",
+     "by=0.25; more=-3",
+     {"f32[2, 3] 1 -2 3 -4 5 -6", "f32[3, 1] 2 4 8"},
+     1,
+     "f32[3, 2] -1.75 -5.5 -3.5 1.75 1.25 -5.5"},
+    {"source::mixed", "by=-2", {"f32[3] 1 2 3", "f32[3] 5 5 0.5"}, 0, "f32[3] -7 -4 8"}, /* more: its default */
+    {"source::digits",
+     NULL,
+     {"i32[2, 1] 1 2", "i32[] 3", "i32[3] 4 5 6", "i32[3, 2] 1 2 3 4 5 6", "i32[2, 3] 7 8 9 1 2 3"},
+     8,
+     "i32[2, 3] 13417 13538 13659 23421 23542 23663"},
+    {"source::all_eight", /* 2^53 + 1 is no float64 */
+     "times=9007199254740993; negative=False; by=0.25", FIVE, 8,
+     "i64[2, 3] 9007199254812425 9007199254824525 9007199254836625 9007199254753426 9007199254765526 9007199254777626"},
+    {"source::all_eight", "times=-9223372036854775807; negative=True; by=-0.5", FIVE, 8,
+     "i64[2, 3] 9223372036854704378 9223372036854692278 9223372036854680178 9223372036854763377 9223372036854751277 "
+     "9223372036854739177"},
+};
+
+static void check_pointwise(tenon_device_t device, const pointwise_t *c) {
+  const tenon_op_t *op = op_of(c->op);
+  tenon_attrs_t *attrs = attrs_of(op, c->attrs), *turn = attrs_of(op_of("core::transpose"), "perm=1,0");
+  tenon_tensor_t *inputs[5] = {NULL}, *out = NULL;
+  for (int i = 0; i < 5 && c->inputs[i]; i++) {
+    tenon_tensor_t *t = inputs[i] = tensor_there(device, c->inputs[i]);
+    if (!(c->turned >> i & 1)) continue;
+    inputs[i] = NULL;
+    CHECK_STATUS(tenon_op_call(op_of("core::transpose"), attr_values(turn), &t, &inputs[i], 0), TENON_OK);
+    tenon_tensor_release(t);
+  }
+  uint64_t none = 0, *copies = device.type == 1 ? &none : &ordinal_of(device)->copies[TENON_COPY_WITHIN].count,
+           before = *copies;
+  CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, &out, 0), TENON_OK);
+  CHECK(*copies == before);
+  if (out) check_there(out, c->expected);
+  tenon_tensor_release(out);
+  for (int i = 0; i < 5; i++) tenon_tensor_release(inputs[i]);
+  tenon_attrs_release(attrs), tenon_attrs_release(turn);
+}
+
+TEST("a pointwise function is a loop of the CPU and a kernel of devices, with attributes, over operands that are "
+     "broadcast "
+     "or views, as they are") {
   static const uint32_t groups[] = {1, 3, 64};
   if (!*getenv("TENON_CACHE")) return;
   char *text = NULL;
@@ -180,36 +233,30 @@ TEST(
   CHECK_TEXT(text, "takes cpu loop f32, f32 -> f32 [source]");
   tenon_text_release(text);
   for (size_t d = 0; d <= sizeof names / sizeof *names; d++) {
-    const char *name = d ? names[d - 1] : "cpu";
-    if (d && !is_there(name)) continue;
-    tenon_device_t device = d ? device_of(name, 0) : (tenon_device_t){1, 0};
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+    if (d && !is_there(names[d - 1])) continue;
+    tenon_device_t device = d ? device_of(names[d - 1], 0) : (tenon_device_t){1, 0};
+    for (size_t g = 0; g < (d ? sizeof groups / sizeof *groups : 1); g++) {
       tn_grid_group_set(groups[g]);
-      tenon_tensor_t *a = tensor_there(device, "f32[2, 3] 1 -2 3 -4 5 -6"), *b = tensor_there(device, "f32[3] -2 2 4");
-      tenon_tensor_t *turned = NULL, *out = NULL;
-      int64_t copies = (int64_t)__atomic_load_n(
-          d ? &ordinal_of(device)->copies[TENON_COPY_WITHIN].count : (uint64_t[]){0}, __ATOMIC_RELAXED);
-      CHECK_STATUS(tenon_op_call(op_of("source::farther"), NULL, (tenon_tensor_t *[]){a, b}, &out, 0), TENON_OK);
-      if (out) check_there(out, "f32[2, 3] -2 2 4 -4 5 -6");
-      tenon_tensor_release(out), out = NULL;
-      tenon_attrs_t *attrs = attrs_of(op_of("core::transpose"), "perm=1,0");
-      CHECK_STATUS(tenon_op_call(op_of("core::transpose"), attr_values(attrs), &a, &turned, 0), TENON_OK);
-      tenon_attrs_release(attrs);
-      tenon_tensor_t *column = tensor_there(device, "f32[3, 1] 2 -4.5 4");
-      CHECK_STATUS(tenon_op_call(op_of("source::farther"), NULL, (tenon_tensor_t *[]){turned, column}, &out, 0),
-                   TENON_OK);
-      if (out) check_there(out, "f32[3, 2] 2 -4 -4.5 5 4 -6");
-      tenon_tensor_release(out), out = NULL;
-      tenon_tensor_t *which = tensor_there(device, "i32[2, 1] 0 1"), *x = tensor_there(device, "i32[] 7"),
-                     *y = tensor_there(device, "i32[2] 8 9");
-      CHECK_STATUS(tenon_op_call(op_of("source::chosen"), NULL, (tenon_tensor_t *[]){which, x, y}, &out, 0), TENON_OK);
-      if (out) check_there(out, "i32[2, 2] 8 9 7 7");
-      if (d) CHECK(copies == (int64_t)ordinal_of(device)->copies[TENON_COPY_WITHIN].count);
-      tenon_tensor_t *all[] = {a, b, turned, column, which, x, y, out};
-      for (size_t i = 0; i < sizeof all / sizeof *all; i++) tenon_tensor_release(all[i]);
+      for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++) check_pointwise(device, &pointwise[i]);
     }
+    tn_grid_group_set(0);
   }
-  tn_grid_group_set(0);
+}
+
+TEST("nodes of a graph have their own attributes of a pointwise function, on the CPU and on devices") {
+  if (!*getenv("TENON_CACHE")) return;
+  for (size_t d = 0; d <= sizeof names / sizeof *names; d++) {
+    if (d && !is_there(names[d - 1])) continue;
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), c = graph_constant(b, "c", "f32[3] 2 4 8"), first, second;
+    graph_node(b, "first", "source::mixed", "by=0.25; more=-3", (tenon_edge_t[]){x, c}, &first, 1);
+    first = graph_step(b, "core::relu", NULL, first);
+    graph_node(b, "second", "source::mixed", "by=0.5; more=2", (tenon_edge_t[]){first, x}, &second, 1);
+    graph_output(b, "y", second);
+    tenon_executable_t *e = d ? graph_compile_on(b, device_of(names[d - 1], 0)) : graph_compile(b, 0);
+    if (e) CHECK_GRAPH(e, TEXTS("f32[2, 3] 1 -2 3 -4 5 -6"), TEXTS("f32[2, 3] 2.5 1 4.125 0 5.375 -1"));
+    tenon_executable_release(e);
+  }
 }
 
 TEST("constants of a launch: a device compiles the text for each set of them, and keeps them apart") {
