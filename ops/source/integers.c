@@ -27,25 +27,11 @@
 /* clang-format on */
 
 #define DEFINE_ONE(name, d, T, expression)                                                                             \
-  TENON_SOURCE_3(d##_##name, IN, T, x_, OUT, T, out_, VALUE, tenon_walk_t, walk) {                                     \
-    int64_t at[4];                                                                                                     \
-    TENON_EACH(i, walk.count) {                                                                                        \
-      tenon_walk(&walk, i, at);                                                                                        \
-      T x = x_[at[0]];                                                                                                 \
-      out_[at[1]] = (T)(expression);                                                                                   \
-    }                                                                                                                  \
-  }
-#define DEFINE_TWO(name, d, T, expression) DEFINE_TWO_OF(d##_##name, T, T, expression)
-#define DEFINE_TEST(name, d, T, expression) DEFINE_TWO_OF(d##_##name, T, uint8_t, expression)
-#define DEFINE_TWO_OF(function, T, OUT_T, expression)                                                                  \
-  TENON_SOURCE_4(function, IN, T, a_, IN, T, b_, OUT, OUT_T, out_, VALUE, tenon_walk_t, walk) {                        \
-    int64_t at[4];                                                                                                     \
-    TENON_EACH(i, walk.count) {                                                                                        \
-      tenon_walk(&walk, i, at);                                                                                        \
-      T a = a_[at[0]], b = b_[at[1]];                                                                                  \
-      out_[at[2]] = (OUT_T)(expression);                                                                               \
-    }                                                                                                                  \
-  }
+  TENON_POINTWISE_1(d##_##name, T, IN, T, x) { return (T)(expression); }
+#define DEFINE_TWO(name, d, T, expression)                                                                             \
+  TENON_POINTWISE_2(d##_##name, T, IN, T, a, IN, T, b) { return (T)(expression); }
+#define DEFINE_TEST(name, d, T, expression)                                                                            \
+  TENON_POINTWISE_2(d##_##name, uint8_t, IN, T, a, IN, T, b) { return expression; }
 ALL_ONE(DEFINE_ONE)
 ALL_TWO(DEFINE_TWO)
 ALL_TESTS(DEFINE_TEST)
@@ -56,20 +42,15 @@ enum { ALL_ONE(NUMBER) ALL_TWO(NUMBER) ALL_TESTS(NUMBER) K_COUNT };
 #define KERNEL(name, d, T, expression) {#d "_" #name, d##_##name},
 TENON_CODE(core_source_integers_code, ALL_ONE(KERNEL) ALL_TWO(KERNEL) ALL_TESTS(KERNEL))
 
-#define RUN_ONE(name, d, T, expression) RUN(name, d, 1)
-#define RUN_TWO(name, d, T, expression) RUN(name, d, 2)
-#define RUN(name, d, inputs)                                                                                           \
-  static tenon_status_t run_##d##_##name(tenon_call_t *call) {                                                         \
-    return pointwise_run(call, &core_source_integers_code, K_##d##_##name, inputs, NULL);                              \
-  }
-ALL_ONE(RUN_ONE)
-ALL_TWO(RUN_TWO)
-ALL_TESTS(RUN_TWO)
+#define RUN(name, d, T, expression) TENON_POINTWISE_RUN(core_source_integers_code, K_##d##_##name, d##_##name)
+ALL_ONE(RUN)
+ALL_TWO(RUN)
+ALL_TESTS(RUN)
 
-#define ITEM(name, d, T, expression) , TENON_EXTEND("core::" #name, TENON_SOURCE(#d " strided", run_##d##_##name))
+#define ITEM(name, d, T, expression) , TENON_EXTEND("core::" #name, TENON_SOURCE(#d " strided", d##_##name##_run))
 /* clang-format off */
 TENON_ITEMS(core_source_integers,
-  TENON_EXTEND("core::not", TENON_SOURCE("bool strided", run_bool_not))
+  TENON_EXTEND("core::not", TENON_SOURCE("bool strided", bool_not_run))
   UNARY(ITEM, i32, int32_t, uint32_t) UNARY(ITEM, i64, int64_t, uint64_t) ALL_TWO(ITEM) ALL_TESTS(ITEM))
 /* clang-format on */
 #endif

@@ -37,20 +37,6 @@ static inline tenon_status_t dense_of(tenon_call_t *call, tenon_tensor_t *t, ten
   return *out_tensor ? core_source_copy(call, t, *out_tensor) : TENON_MEMORY;
 }
 
-/* A kernel whose parameters are inputs, the first result, the walk over them, and two numbers if `numbers`. */
-static inline tenon_status_t pointwise_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs,
-                                           const float *numbers) {
-  const tenon_tensor_t *tensors[4] = {0};
-  tenon_kernel_argument_t arguments[7];
-  tenon_walk_t walk;
-  for (uint32_t i = 0; i < inputs; i++) tensors[i] = call->inputs[i], arguments[i] = tenon_in(tensors[i]);
-  tensors[inputs] = call->outputs[0], arguments[inputs] = tenon_out(call->outputs[0]);
-  TENON_TRY(walk_set(call, tensors, inputs + 1, &walk));
-  arguments[inputs + 1] = TENON_VALUE(walk);
-  for (uint32_t i = 0; numbers && i < 2; i++) arguments[inputs + 2 + i] = TENON_VALUE(numbers[i]);
-  return tenon_each(call, code, kernel, walk.count, arguments, inputs + (numbers ? 4 : 2));
-}
-
 /* Groups with `length` numbers to fold, or blocks to make: no more items than there is work for. */
 static inline tenon_status_t rows_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t rows,
                                       int64_t length, const tenon_kernel_argument_t *arguments, uint32_t count) {
