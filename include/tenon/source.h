@@ -173,72 +173,23 @@ FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
 
 /* Kinds of parameters: IN and OUT and INOUT are pointers, VALUE a number of a type with a fixed width or a structure of such
  * without gaps, SHARED memory of the group. */
-#define TENON_P_IN(t, n) GLOBAL const t *n
-#define TENON_P_OUT(t, n) GLOBAL t *n
-#define TENON_P_INOUT(t, n) GLOBAL t *n
-#define TENON_P_VALUE(t, n) t n
-#define TENON_P_SHARED(t, n) LOCAL t *n
-#define TENON_F_IN(t, i) (const t *)tenon_arguments[i]
-#define TENON_F_OUT(t, i) (t *)tenon_arguments[i]
-#define TENON_F_INOUT(t, i) (t *)tenon_arguments[i]
-#define TENON_F_VALUE(t, i) *(const t *)tenon_arguments[i]
-#define TENON_F_SHARED(t, i) (t *)tenon_arguments[i]
+#define TENON_P_IN(t, n, i) GLOBAL const t *n
+#define TENON_P_OUT(t, n, i) GLOBAL t *n
+#define TENON_P_INOUT(t, n, i) GLOBAL t *n
+#define TENON_P_VALUE(t, n, i) t n
+#define TENON_P_SHARED(t, n, i) LOCAL t *n
+#define TENON_F_IN(t, n, i) (const t *)tenon_arguments[i]
+#define TENON_F_OUT(t, n, i) (t *)tenon_arguments[i]
+#define TENON_F_INOUT(t, n, i) (t *)tenon_arguments[i]
+#define TENON_F_VALUE(t, n, i) *(const t *)tenon_arguments[i]
+#define TENON_F_SHARED(t, n, i) (t *)tenon_arguments[i]
 #define TENON_BODY_(name, ...) static inline void name##_item(const tenon_item_id_t *tenon_id, __VA_ARGS__)
 #define TENON_ENTRY_C_(name, ...)                                                                                      \
   static void name(const tenon_item_id_t *tenon_id, void *const *tenon_arguments) {                                    \
     (void)tenon_id;                                                                                                    \
     name##_item(tenon_id, __VA_ARGS__);                                                                                \
   }
-/* A kernel: its name, then kind, type and name of each parameter. */
 /* clang-format off */
-#define TENON_SOURCE_1(name, k1, t1, n1) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1))
-#define TENON_SOURCE_2(name, k1, t1, n1, k2, t2, n2) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2))
-#define TENON_SOURCE_3(name, k1, t1, n1, k2, t2, n2, k3, t3, n3) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3))
-#define TENON_SOURCE_4(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4))
-#define TENON_SOURCE_5(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5))
-#define TENON_SOURCE_6(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6))
-#define TENON_SOURCE_7(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7))
-#define TENON_SOURCE_8(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8))
-#define TENON_SOURCE_9(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9))
-#define TENON_SOURCE_10(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10))
-#define TENON_SOURCE_11(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9), TENON_F_##k11(t11, 10)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11))
-#define TENON_SOURCE_12(name, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11, k12, t12, n12) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12)); \
-  TENON_ENTRY_C_(name, TENON_F_##k1(t1, 0), TENON_F_##k2(t2, 1), TENON_F_##k3(t3, 2), TENON_F_##k4(t4, 3), TENON_F_##k5(t5, 4), TENON_F_##k6(t6, 5), TENON_F_##k7(t7, 6), TENON_F_##k8(t8, 7), TENON_F_##k9(t9, 8), TENON_F_##k10(t10, 9), TENON_F_##k11(t11, 10), TENON_F_##k12(t12, 11)) \
-  TENON_BODY_(name, TENON_P_##k1(t1, n1), TENON_P_##k2(t2, n2), TENON_P_##k3(t3, n3), TENON_P_##k4(t4, n4), TENON_P_##k5(t5, n5), TENON_P_##k6(t6, n6), TENON_P_##k7(t7, n7), TENON_P_##k8(t8, n8), TENON_P_##k9(t9, n9), TENON_P_##k10(t10, n10), TENON_P_##k11(t11, n11), TENON_P_##k12(t12, n12))
 /* For kind, type and name of each parameter: M<kind>(type, name, its place), with S() in between. */
 #define TENON_LIST_1(S, M, k1, t1, n1) M##k1(t1, n1, 0)
 #define TENON_LIST_2(S, M, k1, t1, n1, k2, t2, n2) TENON_LIST_1(S, M, k1, t1, n1) S() M##k2(t2, n2, 1)
@@ -248,8 +199,29 @@ FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
 #define TENON_LIST_6(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6) TENON_LIST_5(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5) S() M##k6(t6, n6, 5)
 #define TENON_LIST_7(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7) TENON_LIST_6(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6) S() M##k7(t7, n7, 6)
 #define TENON_LIST_8(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8) TENON_LIST_7(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7) S() M##k8(t8, n8, 7)
+#define TENON_LIST_9(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9) TENON_LIST_8(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8) S() M##k9(t9, n9, 8)
+#define TENON_LIST_10(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10) TENON_LIST_9(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9) S() M##k10(t10, n10, 9)
+#define TENON_LIST_11(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11) TENON_LIST_10(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10) S() M##k11(t11, n11, 10)
+#define TENON_LIST_12(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11, k12, t12, n12) TENON_LIST_11(S, M, k1, t1, n1, k2, t2, n2, k3, t3, n3, k4, t4, n4, k5, t5, n5, k6, t6, n6, k7, t7, n7, k8, t8, n8, k9, t9, n9, k10, t10, n10, k11, t11, n11) S() M##k12(t12, n12, 11)
 #define TENON_COMMA_() ,
 #define TENON_NOTHING_()
+/* A kernel: its name, then kind, type and name of each parameter. */
+#define TENON_SOURCE_1(name, ...) TENON_SOURCE_(TENON_LIST_1, name, __VA_ARGS__)
+#define TENON_SOURCE_2(name, ...) TENON_SOURCE_(TENON_LIST_2, name, __VA_ARGS__)
+#define TENON_SOURCE_3(name, ...) TENON_SOURCE_(TENON_LIST_3, name, __VA_ARGS__)
+#define TENON_SOURCE_4(name, ...) TENON_SOURCE_(TENON_LIST_4, name, __VA_ARGS__)
+#define TENON_SOURCE_5(name, ...) TENON_SOURCE_(TENON_LIST_5, name, __VA_ARGS__)
+#define TENON_SOURCE_6(name, ...) TENON_SOURCE_(TENON_LIST_6, name, __VA_ARGS__)
+#define TENON_SOURCE_7(name, ...) TENON_SOURCE_(TENON_LIST_7, name, __VA_ARGS__)
+#define TENON_SOURCE_8(name, ...) TENON_SOURCE_(TENON_LIST_8, name, __VA_ARGS__)
+#define TENON_SOURCE_9(name, ...) TENON_SOURCE_(TENON_LIST_9, name, __VA_ARGS__)
+#define TENON_SOURCE_10(name, ...) TENON_SOURCE_(TENON_LIST_10, name, __VA_ARGS__)
+#define TENON_SOURCE_11(name, ...) TENON_SOURCE_(TENON_LIST_11, name, __VA_ARGS__)
+#define TENON_SOURCE_12(name, ...) TENON_SOURCE_(TENON_LIST_12, name, __VA_ARGS__)
+#define TENON_SOURCE_(LIST, name, ...) \
+  TENON_BODY_(name, LIST(TENON_COMMA_, TENON_P_, __VA_ARGS__)); \
+  TENON_ENTRY_C_(name, LIST(TENON_COMMA_, TENON_F_, __VA_ARGS__)) \
+  TENON_BODY_(name, LIST(TENON_COMMA_, TENON_P_, __VA_ARGS__))
 /* A pointwise function of one to eight numbers, r NAME(...), as a loop of the CPU, NAME_loop, and as a kernel of devices, NAME, which
  * goes over operands that are broadcast.  Its name, what it gives, then kind, type and name of each parameter: elements of tensors (IN)
  * in the schema's order, then attributes (VALUE), which are numbers, in the schema's order:
@@ -286,12 +258,12 @@ FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
     } \
     return TENON_OK; \
   } \
-  __attribute__((unused)) static tenon_status_t name##_launch(tenon_call_t *tenon_c, tenon_code_t *tenon_code, uint32_t tenon_kernel) { \
+  __attribute__((unused)) static tenon_status_t name##_launch(tenon_call_t *tenon_c, tenon_code_t *tenon_code, uint32_t tenon_kernel, const char *tenon_constants) { \
     enum { tenon_inputs = name##_inputs }; \
     LIST(TENON_NOTHING_, TENON_V_, __VA_ARGS__) \
     name##_walks tenon_w; \
     tenon_kernel_argument_t tenon_a[] = {LIST(TENON_COMMA_, TENON_A_, __VA_ARGS__), tenon_bytes(0, 0), TENON_VALUE(tenon_w)}; \
-    return tenon_pointwise(tenon_c, tenon_code, tenon_kernel, tenon_inputs, tenon_w.of, tenon_a, sizeof tenon_a / sizeof *tenon_a); \
+    return tenon_pointwise(tenon_c, tenon_code, tenon_kernel, tenon_constants, tenon_inputs, tenon_w.of, tenon_a, sizeof tenon_a / sizeof *tenon_a); \
   } \
   FUNCTION r name##_of(LIST(TENON_COMMA_, TENON_T_, __VA_ARGS__))
 #define TENON_T_IN(t, n, i) t n /* of the function */
@@ -467,18 +439,19 @@ static inline tenon_status_t tenon_groups(tenon_call_t *call, tenon_code_t *code
 
 /* The host's side of a pointwise kernel: all elements of the result, to which the inputs broadcast.  Of the arguments values are
  * set already; here inputs are, the result, and the walks, which are the last: each goes over four of these tensors. */
-static inline tenon_status_t tenon_pointwise(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, uint32_t inputs,
-                                             tenon_walk_t *walks, tenon_kernel_argument_t *arguments, uint32_t count) {
+static inline tenon_status_t tenon_pointwise(tenon_call_t *call, tenon_code_t *code, uint32_t kernel,
+                                             const char *constants, uint32_t inputs, tenon_walk_t *walks,
+                                             tenon_kernel_argument_t *arguments, uint32_t count) {
   const tenon_tensor_t *y = call->outputs[0], *tensors[9];
   for (uint32_t i = 0; i < inputs; i++) tensors[i] = call->inputs[i], arguments[i] = tenon_in(tensors[i]);
   tensors[inputs] = y, arguments[count - 2] = tenon_out(y);
   for (uint32_t k = 0; k <= inputs; k += 4)
     if (!tenon_walk_of(&walks[k / 4], y->ndim, y->shape, tensors + k, inputs - k < 4 ? inputs - k + 1 : 4))
       return tenon_fail(call, TENON_UNIMPLEMENTED, "more than eight axes do not run on a device");
-  return tenon_each(call, code, kernel, walks->count, arguments, count);
+  return tenon_each_with(call, code, kernel, constants, walks->count, arguments, count);
 }
 /* NAME_run, for TENON_SOURCE beside TENON_LOOP(..., NAME_loop): `kernel` is its place in TENON_CODE. */
 #define TENON_POINTWISE_RUN(code, kernel, name)                                                                        \
-  static tenon_status_t name##_run(tenon_call_t *call) { return name##_launch(call, &code, kernel); }
+  static tenon_status_t name##_run(tenon_call_t *call) { return name##_launch(call, &code, kernel, 0); }
 
 #endif

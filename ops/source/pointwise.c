@@ -99,7 +99,7 @@ MOST(RUN)
 
 static tenon_status_t f32_pow_run(tenon_call_t *call) {
   if (tenon_dtype_id(call->inputs[1]->dtype) != TENON_F32) return DECLINE(call, "its source kernel wants an f32 b");
-  return f32_pow_launch(call, &core_source_pointwise_code, K_pow);
+  return f32_pow_launch(call, &core_source_pointwise_code, K_pow, NULL);
 }
 
 static tenon_status_t f32_clip_run(tenon_call_t *call) {

@@ -384,7 +384,11 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
 }
 
 static void add_pointwise(tn_text_t *text, int count) {
-  tn_text_add(text, "#define TENON_POINTWISE_%d(name, r, ", count);
+  tn_text_add(text, "#define TENON_POINTWISE_%d(name, r, ", count); /* its name may be a macro */
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ") TENON_Q_%d(name, r, ", count);
+  add_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ")\n#define TENON_Q_%d(name, r, ", count);
   add_list(text, "k%, t%, n%", ", ", count);
   tn_text_add(text, ") TENON_POINTWISE_(name, r, (");
   add_list(text, "t% n%", ", ", count);

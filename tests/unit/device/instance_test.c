@@ -89,6 +89,15 @@ TEST("devices compile it for each type, and give the CPU's results at every size
         if (y) check_there(y, results[i]);
         tenon_tensor_release(x), tenon_tensor_release(y);
       }
+      for (int wide = 0; wide < 2; wide++) { /* 0.1 of f64 is not that of f32 */
+        tenon_tensor_t *two[2] = {tensor_there(device, wide ? "f64[2, 1] 0 1" : "f32[2, 1] 0 1"),
+                                  tensor_there(device, wide ? "f64[2] 1 3" : "f32[2] 1 3")};
+        tenon_tensor_t *y = NULL;
+        tenon_attrs_t *attrs = attrs_of(op_of("generic::between"), "by=0.1");
+        CHECK_STATUS(tenon_op_call(op_of("generic::between"), attr_values(attrs), two, &y, 0), TENON_OK);
+        if (y) check_there(y, wide ? "f64[2, 2] 0.1 0.30000000000000004 1 1.2" : "f32[2, 2] 0.1 0.3 1 1.2");
+        tenon_attrs_release(attrs), tenon_tensor_release(two[0]), tenon_tensor_release(two[1]), tenon_tensor_release(y);
+      }
       tenon_tensor_t *both[2] = {tensor_there(device, "f32[2] 2 3"), tensor_there(device, "f32[2] 1 -2")}, *y = NULL;
       CHECK_STATUS(tenon_op_call(op_of("generic::cube_backward"), NULL, both, &y, 0), TENON_OK);
       if (y) check_there(y, "f32[2] 6 36");
