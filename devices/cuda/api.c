@@ -66,7 +66,9 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key, co
   void *library = NULL;
   const char *home = getenv("CUDA_HOME"), *environment = getenv("VIRTUAL_ENV");
   if (cu_setting(context, key, own, sizeof own)) {
-    if (!(library = dlopen(own, OPEN))) snprintf(out_tried, size, "TENON_CUDA says %s=%s: %s", key, own, dlerror());
+    if (strcmp(own, "off") == 0) snprintf(out_tried, size, "TENON_CUDA says %s=off", key);
+    else if (!(library = dlopen(own, OPEN)))
+      snprintf(out_tried, size, "TENON_CUDA says %s=%s: %s", key, own, dlerror());
     return library;
   }
   if (home) snprintf(under_home, sizeof under_home, "%.500s/lib64", home);

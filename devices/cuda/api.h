@@ -151,11 +151,12 @@ extern rtc_api_t rtc;
 tenon_status_t cu_api_open(const tenon_device_context_t *context);
 /* Opens the compiler, once; `driver` as cuDriverGetVersion gives it: no newer one is taken (0: any).  UNAVAILABLE as above. */
 tenon_status_t cu_nvrtc_open(const tenon_device_context_t *context, int driver);
-/* A library of NVIDIA's by the first of `names` (up to NULL) that is found: where the setting `key` says, where the loader
- * looks, under CUDA_HOME, /usr/local/cuda, and in the Python packages of VIRTUAL_ENV.  NULL: `out_tried` says where it looked. */
+/* A library of NVIDIA's by the first of `names` (up to NULL) that is found: where the setting `key` says ("off": nowhere), where
+ * the loader looks, under CUDA_HOME, /usr/local/cuda, and in the Python packages of VIRTUAL_ENV.  NULL: `out_tried` says where it
+ * looked. */
 void *cu_library_open(const tenon_device_context_t *context, const char *key, const char *const *names, char *out_tried,
                       size_t size);
-/* The settings are "nvrtc=PATH,cublas=PATH": the value of one; NULL: it is not there. */
+/* The settings are "nvrtc=PATH,cublas=PATH,cudnn=PATH": the value of one; NULL: it is not there. */
 const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
  * first asks for the device.  Here: what is found, the ordinals, and the table. */
 #include "device.h"
 #include "blas.h"
+#include "dnn.h"
 #include "event.h"
 #include "grave.h"
 #include "memory.h"
@@ -97,6 +98,7 @@ static void close_device(cu_device_t *device) {
   cu_streams_finish(device);
   cu_graves_end_all(device);
   cu_blas_close(device);
+  cu_dnn_close(device);
   cu_streams_close(device);
   if (!cu_enter(device, &pushed)) {
     if (device->base) cu.EventDestroy(device->base);
@@ -130,9 +132,10 @@ static tenon_status_t forked(tenon_on_t on) {
 static tenon_status_t check_settings(const tenon_device_context_t *context) {
   for (const char *at = context->settings; *at;) {
     size_t all = strcspn(at, ",");
-    if (strncmp(at, "nvrtc=", 6) != 0 && strncmp(at, "cublas=", 7) != 0)
+    if (strncmp(at, "nvrtc=", 6) != 0 && strncmp(at, "cublas=", 7) != 0 && strncmp(at, "cudnn=", 6) != 0)
       return tenon_fail(context, TENON_INVALID,
-                        "cuda: TENON_CUDA has '%.*s'; there are nvrtc=PATH and cublas=PATH, with commas between",
+                        "cuda: TENON_CUDA has '%.*s'; there are nvrtc=PATH, cublas=PATH and cudnn=PATH (\"off\" as a "
+                        "path: without), with commas between",
                         (int)all, at);
     at += all + (at[all] == ',');
   }
@@ -257,4 +260,5 @@ static const tenon_device_table_t table = {
 };
 
 TENON_LIBRARY(cuda, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"), TENON_DEVICE(&table),
-              TENON_EXTEND("core::matmul", TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_matmul_run)))
+              TENON_EXTEND("core::matmul", TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_matmul_run)),
+              TENON_EXTEND("core::conv", TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_conv_run)))

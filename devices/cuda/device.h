@@ -28,6 +28,7 @@ typedef struct cu_device_t {
   struct cu_stream_t *streams;    /* all that are not done, the destroyed ones too; under cu_lock */
   struct cu_grave_t *graves;      /* what was let go while streams had work, see grave.c; under cu_lock */
   struct cu_blas_t *_Atomic blas; /* of blas.c; made once */
+  struct cu_dnn_t *_Atomic dnn;   /* of dnn.c; likewise */
   int arch, version;              /* 90 of sm_90; of the driver, 12080 */
   uint64_t memory;
   uint32_t units, group_most, local_most, local_plain; /* local_plain: bytes that need no attribute */

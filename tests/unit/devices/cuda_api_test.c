@@ -1,5 +1,5 @@
-/* What the device "cuda" declares of the driver, of NVRTC and of cuBLAS is what their headers say, where these are: compared when
- * this file is compiled. */
+/* What the device "cuda" declares of the driver, of NVRTC, of cuBLAS and of cuDNN is what their headers say, where these are:
+ * compared when this file is compiled. */
 #include "devices/host.h"
 
 #ifdef HAS_CUDA_H
@@ -12,9 +12,13 @@
 #ifdef HAS_CUBLAS_H
 #include <cublas_v2.h>
 #endif
+#ifdef HAS_CUDNN_H
+#include <cudnn.h>
+#endif
 
 #include "cuda/api.h"
 #include "cuda/blas.h"
+#include "cuda/dnn.h"
 
 /* clang-format off */
 #define SAME(ours, function) _Static_assert(__builtin_types_compatible_p(ours, __typeof__(&function)), #function);
@@ -35,6 +39,22 @@ NUMBER(NVRTC_ERROR_COMPILATION, RTC_ERROR_COMPILATION) NUMBER(NVRTC_ERROR_OUT_OF
 #define BLAS_SAME(name, symbol, parameters) SAME(cu_result_t (*) parameters, symbol)
 BLAS_FUNCTIONS(BLAS_SAME) BLAS_CONSTANTS(NUMBER)
 #endif
+#ifdef HAS_CUDNN_H
+#define DNN_SAME(result, name, parameters) SAME(result (*) parameters, cudnn##name)
+#define DNN_NUMBER(name, value) NUMBER(CUDNN_##name, value)
+#define DNN_FIELD(name) \
+  _Static_assert(offsetof(cudnnConvolutionFwdAlgoPerf_t, name) == offsetof(dnn_found_t, name) && \
+                 sizeof(((cudnnConvolutionFwdAlgoPerf_t *)0)->name) == sizeof(((dnn_found_t *)0)->name), #name);
+DNN_FUNCTIONS(DNN_SAME) DNN_CONSTANTS(DNN_NUMBER)
+DNN_FIELD(algo) DNN_FIELD(status) DNN_FIELD(time) DNN_FIELD(memory) DNN_FIELD(determinism) DNN_FIELD(mathType) DNN_FIELD(reserved)
+_Static_assert(sizeof(cudnnConvolutionFwdAlgoPerf_t) == sizeof(dnn_found_t), "sizes");
+NUMBER(CUDNN_STATUS_SUCCESS, 0)
+#if CUDNN_MAJOR >= 9
+NUMBER(CUDNN_STATUS_NOT_SUPPORTED, 3000) NUMBER(CUDNN_STATUS_NOT_SUPPORTED_BAD_LAUNCH_PARAM, 3012)
+#else
+NUMBER(CUDNN_STATUS_NOT_SUPPORTED, 9)
+#endif
+#endif
     /* clang-format on */
 
     TEST("the driver's functions and numbers are those of cuda.h") {
@@ -52,5 +72,10 @@ TEST("NVRTC's are those of nvrtc.h") {
 TEST("cuBLAS's are those of cublas_v2.h") {
 #ifndef HAS_CUBLAS_H
   SKIP("there is no cublas_v2.h, under CUDA_HOME or /usr/local/cuda");
+#endif
+}
+TEST("cuDNN's are those of cudnn.h") {
+#ifndef HAS_CUDNN_H
+  SKIP("there is no cudnn.h with cuda_runtime_api.h, under CUDA_HOME, /usr/local/cuda or VIRTUAL_ENV");
 #endif
 }

@@ -1,0 +1,111 @@
+/* What devices/cuda asks of cuDNN for a convolution, by a cuDNN that computes on the processor: results, what is copied first, what
+ * is declined. */
+#include "devices/cudnn.h"
+
+TEST("what cuDNN is asked gives the convolution, wherever tensors lie") {
+  static const int layouts[][TENSORS] = {{LAST, FIRST, FIRST, LAST, LAST},   {FIRST, FIRST, FIRST, FIRST, FIRST},
+                                         {FIRST, FIRST, FIRST, FIRST, LAST}, {LAST, LAST, FIRST, LAST, FIRST},
+                                         {APART, APART, FIRST, APART, LAST}, {ODD, ODD, FIRST, ODD, LAST},
+                                         {APART, LAST, FIRST, APART, FIRST}};
+  for (size_t i = 0; i < CASES; i++)
+    for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++)
+      for (int algorithm = 0; algorithm < 2; algorithm++) {
+        cu_dnn_close(&device);
+        propose(algorithm, 1);
+        check_case(&cases[i], layouts[k]);
+      }
+}
+
+TEST("tensors that lie as the result does are not copied") {
+  cu_dnn_close(&device);
+  propose(0, 1);
+  check_case(&cases[0], plain); /* one tap: a filter lies both ways */
+  CHECK(fake->transforms == 0);
+  check_case(&cases[3], plain);
+  CHECK(fake->transforms == 1); /* its filters */
+  check_case(&cases[4], plain);
+  CHECK(fake->transforms == 1); /* one channel: a filter lies both ways */
+  check_case(&cases[3], (const int[]){FIRST, FIRST, FIRST, FIRST, FIRST});
+  CHECK(fake->transforms == 1);
+}
+
+TEST("what cuDNN does not take is declined") {
+  static example_t e;
+  static const case_t good = {
+      .what = "good", .ndim = 4, .x = {1, 2, 6, 6}, .w = {2, 2, 3, 3}, .has_bias = 1, .has_residual = 1};
+  cu_convolution_t found;
+  case_t c = good;
+  set(&e, &c, plain);
+  CHECK(cu_convolution_of(&e.call, &found));
+#define DECLINED(change, layout)                                                                                       \
+  do {                                                                                                                 \
+    c = good;                                                                                                          \
+    change;                                                                                                            \
+    set(&e, &c, layout);                                                                                               \
+    CHECK(!cu_convolution_of(&e.call, &found));                                                                        \
+    CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);                                                                        \
+  } while (0)
+#define LIE(...) ((const int[TENSORS]){__VA_ARGS__})
+  DECLINED((c.pads[2] = 1), plain);              /* more behind than before */
+  DECLINED((c.pads[0] = 1), plain);              /* less */
+  DECLINED((c.pads[0] = c.pads[2] = -1), plain); /* negative */
+  DECLINED((c.auto_pad = 1, c.x[2] = 7, c.strides[0] = 2, c.w[2] = 2, c.pads[2] = 1, c.pads[1] = c.pads[3] = 1), plain);
+  DECLINED((c.activation = FINISH_gelu), plain);
+  DECLINED((c.activation = FINISH_clip, c.alpha = -1, c.beta = 1), plain);
+  DECLINED((c.activation = FINISH_clip, c.alpha = 0, c.beta = -1), plain);
+  DECLINED((c.dtype = TENON_I32), plain);
+  DECLINED((void)0, LIE(LAST, FIRST, FIRST, LAST, APART)); /* a result with gaps */
+  DECLINED((void)0, LIE(LAST, FIRST, FIRST, LAST, ODD));   /* not aligned */
+  DECLINED((void)0, LIE(BACK, FIRST, FIRST, LAST, LAST));  /* backwards */
+  DECLINED((void)0, LIE(LAST, BACK, FIRST, LAST, LAST));
+  DECLINED((void)0, LIE(LAST, FIRST, FIRST, BACK, LAST));
+  DECLINED((void)0, LIE(LAST, FIRST, BACK, LAST, LAST));
+  DECLINED((void)0, LIE(LAST, FIRST, ODD, LAST, LAST));
+  c = good;
+  set(&e, &c, plain);
+  e.t[BIAS].strides[0] = 2;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* with gaps */
+  set(&e, &c, plain);
+  e.t[X].shape[0] = e.t[OUT].shape[0] = e.t[RESIDUAL].shape[0] = (int64_t)1 << 30;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* more than 2^31 - 1 elements */
+  set(&e, &c, plain);
+  e.t[X].strides[0] = (int64_t)1 << 31, e.t[X].shape[0] = 2, e.t[OUT].shape[0] = e.t[RESIDUAL].shape[0] = 2;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* so far apart */
+  e.t[X].strides[0] = e.t[X].strides[1] = (int64_t)3 << 29;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* all together */
+  set(&e, &c, plain);
+  e.t[X].strides[2] = 0;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* lines that are all one */
+  set(&e, &c, plain);
+  e.t[X].ndim = e.t[W].ndim = e.t[OUT].ndim = 6;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* four axes */
+  set(&e, &c, plain);
+  e.t[X].shape[1] = e.t[W].shape[1] = 0;
+  CHECK(!cu_convolution_of(&e.call, &found)); /* nothing to add up */
+}
+
+TEST("halves are asked for with their types, bf16 from sm_80 on") {
+  static example_t e;
+  cu_convolution_t found;
+  case_t c = {.what = "halves", .ndim = 4, .x = {1, 2, 6, 6}, .w = {2, 2, 3, 3}, .dtype = TENON_F16};
+  set(&e, &c, plain);
+  CHECK(cu_convolution_of(&e.call, &found) && found.shape.type == DNN_DATA_HALF);
+  CHECK(found.shape.format == DNN_TENSOR_NHWC);
+  c.dtype = TENON_BF16;
+  set(&e, &c, plain);
+  CHECK(cu_convolution_of(&e.call, &found) && found.shape.type == DNN_DATA_BFLOAT16);
+  device.arch = 75;
+  CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(host_message(), "this is sm_75");
+  device.arch = 80;
+}
+
+TEST("no results are no work") {
+  static example_t e;
+  case_t c = cases[0];
+  c.x[0] = 0;
+  propose(0, 1);
+  set(&e, &c, plain);
+  CHECK_STATUS(run(&e), TENON_OK);
+  CHECK(fake->forwards == 0);
+}
