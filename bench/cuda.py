@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The device cuda beside the driver's and cuBLAS's own calls: launches, transfers, products.
+"""The device cuda beside the driver's, cuBLAS's and cuDNN's own calls: launches, transfers, products, convolutions.
 
 Usage: cuda.py [--rounds N].  The timing is in micro/cuda.c.  Without a GPU nothing is measured, and that is said.
 """
@@ -13,6 +13,23 @@ import report
 def rows_of(program, *arguments):
     run = subprocess.run([program, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True)
     return [line.split() for line in run.stdout.splitlines()]
+
+
+def print_convolutions(program, rounds):
+    run = subprocess.run([program, "convolutions", str(rounds)], capture_output=True, text=True)
+    if run.returncode == 77:
+        print(f"skip: convolutions beside cuDNN: {run.stderr.strip()}")
+        return
+    if run.returncode != 0:
+        raise RuntimeError(run.stderr.strip())
+    rows = []
+    for words in (line.split() for line in run.stdout.splitlines()):
+        channels, filters, side, taps, step, groups = map(int, words[:6])
+        dnn, ours = map(float, words[6:])
+        work = 2 * 8 * filters * (side // step) ** 2 * channels // groups * taps**2
+        text = f"{channels} to {filters}, {side} x {side}, {taps} x {taps}" + f", step {step}" * (step > 1) + f", {groups} groups" * (groups > 1)
+        rows.append([text, f"{dnn / 1e3:.1f}", f"{ours / 1e3:.1f}", f"{ours / dnn:.2f}", f"{work / ours / 1e3:.1f}"])
+    report.print_table("convolutions of 8 images of f32, microseconds, p10; ours turns the filters as well", ["", "cuDNN", "ours", "ratio", "TFLOP/s"], rows)
 
 
 def main():
@@ -42,6 +59,7 @@ def main():
         n, blas, ours = map(float, words)
         rows.append([f"{n:.0f}^3", f"{blas / 1e3:.1f}", f"{ours / 1e3:.1f}", f"{ours / blas:.2f}", f"{2 * n**3 / ours / 1e3:.1f}"])
     report.print_table("products of f32, microseconds, p10 (to reach: 1.05 of cuBLAS)", ["", "cuBLAS", "ours", "ratio", "TFLOP/s"], rows)
+    print_convolutions(program, options.rounds)
 
 
 if __name__ == "__main__":

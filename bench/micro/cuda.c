@@ -1,10 +1,12 @@
-/* cuda.c: what the device cuda costs beside the driver's and cuBLAS's own calls.  Run by bench/cuda.py, which prints the tables; linked
+/* cuda.c: what the device cuda costs beside the driver's, cuBLAS's and cuDNN's own calls.  Run by bench/cuda.py, which prints the tables; linked
  * with devices/cuda, whose table is called directly.  Cases take turns in blocks.
  *
  *   cuda about               the driver and the GPU
  *   cuda calls ROUNDS        for each case: name, nanoseconds of one call: median, 10th percentile
  *   cuda copies ROUNDS       for each size: bytes, nanoseconds (10th percentile) of the driver's copy in and out, then of ours
- *   cuda products ROUNDS     for each size: n, nanoseconds (10th percentile) of cuBLAS, then of the kernel for core::matmul */
+ *   cuda products ROUNDS     for each size: n, nanoseconds (10th percentile) of cuBLAS, then of the kernel for core::matmul
+ *   cuda convolutions ROUNDS for each shape: channels, filters, extent, taps on an axis, step, groups, nanoseconds (10th
+ *                            percentile) of cuDNN with filters that lie as it likes, then of the kernel for core::conv */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <time.h>
 
 #include "blas.h"
+#include "dnn.h"
 #include "stream.h"
 
 enum { BLOCK = 256, ROUNDS_MOST = 5000 };
@@ -222,6 +225,123 @@ static void products(int rounds) {
   }
 }
 
+/* ---- convolutions ----------------------------------------------------------------------------------------------------- */
+
+enum { IMAGES = 8, ABSENT = 77 };
+static const int64_t shapes[][6] = {{3, 64, 224, 7, 2, 1},    {64, 64, 56, 3, 1, 1},   {256, 64, 56, 1, 1, 1},
+                                    {128, 128, 28, 3, 1, 1},  {256, 256, 14, 3, 1, 1}, {512, 512, 7, 3, 1, 1},
+                                    {144, 144, 56, 3, 1, 144}}; /* of ResNet-50 and MobileNetV2 */
+
+typedef struct direct_t { /* a call of cudnnConvolutionForward */
+  dnn_handle_t handle;
+  dnn_tensor_t tensors[CU_TENSORS];
+  dnn_filter_t filter;
+  dnn_convolution_t convolution;
+  cu_enum_t algorithm;
+  size_t size;
+} direct_t;
+
+static cu_result_t direct_run(const dnn_api_t *dnn, const direct_t *d, const cu_convolution_t *c) {
+  const float one = 1, zero = 0;
+  return dnn->ConvolutionForward(d->handle, &one, d->tensors[CU_X], c->x, d->filter, c->w, d->convolution, d->algorithm,
+                                 workspace, d->size, &zero, d->tensors[CU_OUT], c->out);
+}
+
+/* The first algorithm of the heuristics that runs. */
+static void direct_make(const dnn_api_t *dnn, direct_t *d, const cu_convolution_t *c) {
+  const cu_shape_t *s = &c->shape;
+  dnn_found_t found[DNN_CONVOLUTION_FWD_ALGO_COUNT];
+  int count = 0;
+  for (int i = CU_X; i <= CU_OUT; i++) {
+    const cu_layout_t *t = &s->tensors[i];
+    check(dnn->CreateTensorDescriptor(&d->tensors[i]), "tensor");
+    check(dnn->SetTensorNdDescriptor(d->tensors[i], s->type, t->rank, t->dims, t->strides), "tensor");
+  }
+  check(dnn->CreateFilterDescriptor(&d->filter), "filter");
+  check(dnn->SetFilterNdDescriptor(d->filter, s->type, s->format, 4, s->tensors[CU_W].dims), "filter");
+  check(dnn->CreateConvolutionDescriptor(&d->convolution), "convolution");
+  check(dnn->SetConvolutionNdDescriptor(d->convolution, 2, s->pad, s->stride, s->dilation, DNN_CROSS_CORRELATION,
+                                        DNN_DATA_FLOAT),
+        "convolution");
+  check(dnn->SetConvolutionGroupCount(d->convolution, s->group), "groups");
+  check(dnn->SetConvolutionMathType(d->convolution, DNN_FMA_MATH), "math");
+  check(dnn->GetConvolutionForwardAlgorithm_v7(d->handle, d->tensors[CU_X], d->filter, d->convolution,
+                                               d->tensors[CU_OUT], DNN_CONVOLUTION_FWD_ALGO_COUNT, &count,
+                                               (struct cudnnConvolutionFwdAlgoPerfStruct *)found),
+        "heuristics");
+  for (int i = 0; i < count; i++) {
+    d->algorithm = found[i].algo;
+    if (!found[i].status &&
+        !dnn->GetConvolutionForwardWorkspaceSize(d->handle, d->tensors[CU_X], d->filter, d->convolution,
+                                                 d->tensors[CU_OUT], d->algorithm, &d->size) &&
+        d->size <= (size_t)1 << 30 && !direct_run(dnn, d, c))
+      return;
+  }
+  fail(&on, 1, "no algorithm of cuDNN runs");
+}
+
+static void convolutions(int rounds) {
+  static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
+  static double times[2][ROUNDS_MOST];
+  char tried[1000];
+  dnn_api_t dnn;
+  direct_t direct;
+  void *library = cu_library_open(&on, "cudnn", names, tried, sizeof tried);
+  if (!library) fail(&on, ABSENT, "%s", tried);
+#define LOOK_(result, name, parameters) *(void **)&dnn.name = dlsym(library, "cudnn" #name);
+  DNN_FUNCTIONS(LOOK_)
+  check(dnn.Create(&direct.handle), "cudnnCreate"), check(dnn.SetStream(direct.handle, native), "cudnnSetStream");
+  table->allocate(&on, (uint64_t)1 << 30, &workspace);
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+    const int64_t channels = shapes[k][0], filters = shapes[k][1], side = shapes[k][2], taps = shapes[k][3];
+    const int64_t step = shapes[k][4], groups = shapes[k][5], pad = taps / 2, end = (side + 2 * pad - taps) / step + 1;
+    int64_t extents[3][4] = {
+        {IMAGES, channels, side, side}, {filters, channels / groups, taps, taps}, {IMAGES, filters, end, end}};
+    int64_t strides[3][4], steps[2] = {step, step}, pads[4] = {pad, pad, pad, pad};
+    void *memory[3];
+    tenon_tensor_t t[3], *tensors[4] = {&t[0], &t[1], NULL, NULL}, *out = &t[2];
+    tenon_value_t attrs[8];
+    cu_convolution_t c;
+    memset(attrs, 0, sizeof attrs);
+    attrs[0] = (tenon_value_t){.kind = TENON_KIND_INTS, .count = 2, .as.ints = steps};
+    attrs[1] = (tenon_value_t){.kind = TENON_KIND_INTS, .count = 4, .as.ints = pads};
+    attrs[4].as.i = groups;
+    for (int i = 0; i < 3; i++) { /* channels last; filters row-major, as models have them */
+      const int64_t *e = extents[i];
+      int64_t last[4] = {e[1] * e[2] * e[3], 1, e[1] * e[3], e[1]},
+              first[4] = {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1};
+      memcpy(strides[i], i == 1 ? first : last, sizeof last);
+      uint64_t count = (uint64_t)(e[0] * e[1] * e[2] * e[3]);
+      table->allocate(&on, count * 4, &memory[i]);
+      t[i] = (tenon_tensor_t){memory[i], {2, 0}, 4, tenon_dtype(TENON_F32), extents[i], strides[i], 0, 0, NULL};
+      check(cu.MemsetD32Async((cu_address_t)(uintptr_t)memory[i], 0x3f000000u, (size_t)count, native), "fill");
+    }
+    tenon_call_t call = {.size = sizeof call,
+                         .phase = TENON_PHASE_RUN,
+                         .host = &host,
+                         .attrs = attrs,
+                         .inputs = tensors,
+                         .outputs = &out,
+                         .stream = stream,
+                         .device = &on};
+    if (!cu_convolution_of(&call, &c)) exit(1);
+    direct_make(&dnn, &direct, &c);
+    for (int r = -3; r < rounds; r++)
+      for (int which = 0; which < 2; which++) {
+        double begin = now();
+        for (int i = 0; i < 4; i++) {
+          if (which) cu_conv_run(&call);
+          else check(direct_run(&dnn, &direct, &c), "cudnnConvolutionForward");
+        }
+        drain();
+        if (r >= 0) times[which][r] = (now() - begin) / 4;
+      }
+    for (int i = 0; i < 6; i++) printf("%lld ", (long long)shapes[k][i]);
+    printf("%.0f %.0f\n", share_of(times[0], rounds, 0.1), share_of(times[1], rounds, 0.1));
+    for (int i = 0; i < 3; i++) table->free(&on, memory[i]);
+  }
+}
+
 int main(int argc, char **argv) {
   int rounds = argc > 2 ? atoi(argv[2]) : 100;
   if (argc < 2 || rounds < 1 || rounds > ROUNDS_MOST) return 2;
@@ -230,6 +350,7 @@ int main(int argc, char **argv) {
   else if (strcmp(argv[1], "calls") == 0) calls(rounds);
   else if (strcmp(argv[1], "copies") == 0) copies(rounds);
   else if (strcmp(argv[1], "products") == 0) products(rounds);
+  else if (strcmp(argv[1], "convolutions") == 0) convolutions(rounds);
   else return 2;
   return 0;
 }

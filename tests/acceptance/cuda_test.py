@@ -222,9 +222,11 @@ def check_gpu():
     suite = [os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "devices", "cuda.so")]
     run("the device suite on cuda", suite + ["--settings", os.environ.get("TENON_CUDA", "")])
     run("source kernels on cuda", [os.path.join(BUILD, "tests", "test_device_source")])
-    run("operators from source on cuda", [os.path.join(BUILD, "tests", "test_device_source_ops")])
+    for how, first in (("", ""), (" by source kernels alone", "cublas=off,cudnn=off,")):
+        settings = (first + os.environ.get("TENON_CUDA", "")).strip(",")
+        run("operators on cuda" + how, [os.path.join(BUILD, "tests", "test_device_source_ops")], TENON_CUDA=settings)
+        run("models on cuda" + how, [sys.executable, os.path.join(ROOT, "tests/acceptance/device_models_test.py"), "cuda"], TENON_CUDA=settings)
     run("figures", [sys.executable, os.path.join(ROOT, "bench/cuda.py")])
-    run("models on cuda", [sys.executable, os.path.join(ROOT, "tests/acceptance/device_models_test.py"), "cuda"])
     if NVCC:
         with tempfile.TemporaryDirectory() as folder:
             count("the kernel by hand on cuda", check_example(folder, "cuda"))
