@@ -171,7 +171,7 @@ static cu_enum_t math_of(cu_enum_t type) { /* f32 as such, not as TF32 */
   return type == DNN_DATA_FLOAT ? DNN_FMA_MATH : type == DNN_DATA_DOUBLE ? DNN_DEFAULT_MATH : DNN_TENSOR_OP_MATH;
 }
 
-/* Asks the heuristics, which run nothing. */
+/* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms: of other accuracy than sums. */
 static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
   dnn_found_t found[DNN_CONVOLUTION_FWD_ALGO_COUNT];
   cu_enum_t math = math_of(plan->shape.type);
@@ -182,7 +182,7 @@ static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
                                                   plan->tensors[CU_OUT], DNN_CONVOLUTION_FWD_ALGO_COUNT, &count,
                                                   (struct cudnnConvolutionFwdAlgoPerfStruct *)found);
   for (int i = 0; i < count && !error; i++) {
-    if (found[i].status) continue;
+    if (found[i].status || found[i].algo >= DNN_CONVOLUTION_FWD_ALGO_FFT) continue;
     plan->found[plan->count].algorithm = found[i].algo;
     plan->found[plan->count++].math = math == DNN_FMA_MATH ? math : found[i].mathType;
   }

@@ -109,3 +109,67 @@ TEST("no results are no work") {
   CHECK_STATUS(run(&e), TENON_OK);
   CHECK(fake->forwards == 0);
 }
+
+/* ---- the real library, which sets descriptors without a GPU ----------------------------------------------------------- */
+
+typedef cu_result_t (*extents_fn)(dnn_convolution_t, dnn_tensor_t, dnn_filter_t, int, int *);
+
+/* cuDNN's own count of results; an error: of a descriptor. */
+static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const cu_shape_t *s, int *out) {
+  dnn_tensor_t tensors[CU_TENSORS] = {0};
+  dnn_filter_t filter = NULL;
+  dnn_convolution_t convolution = NULL;
+  dnn_activation_t activation = NULL;
+  cu_enum_t compute = s->type == DNN_DATA_DOUBLE ? DNN_DATA_DOUBLE : DNN_DATA_FLOAT;
+  cu_result_t error = real->CreateFilterDescriptor(&filter);
+  for (int i = 0; i < CU_TENSORS && !error; i++) {
+    const cu_layout_t *t = &s->tensors[i];
+    if (!t->rank) continue;
+    error = real->CreateTensorDescriptor(&tensors[i]);
+    if (!error) error = real->SetTensorNdDescriptor(tensors[i], s->type, t->rank, t->dims, t->strides);
+  }
+  if (!error)
+    error = real->SetFilterNdDescriptor(filter, s->type, s->format, s->tensors[CU_W].rank, s->tensors[CU_W].dims);
+  if (!error) error = real->CreateConvolutionDescriptor(&convolution);
+  if (!error)
+    error = real->SetConvolutionNdDescriptor(convolution, s->rank, s->pad, s->stride, s->dilation,
+                                             DNN_CROSS_CORRELATION, compute);
+  if (!error) error = real->SetConvolutionGroupCount(convolution, s->group);
+  if (!error) error = real->SetConvolutionMathType(convolution, DNN_FMA_MATH);
+  if (!error) error = count(convolution, tensors[CU_X], filter, s->tensors[CU_X].rank, out);
+  if (!error) error = real->CreateActivationDescriptor(&activation);
+  if (!error && s->activation >= 0)
+    error = real->SetActivationDescriptor(activation, (cu_enum_t)s->activation, DNN_PROPAGATE_NAN, s->coefficient);
+  for (int i = 0; i < CU_TENSORS; i++)
+    if (tensors[i]) real->DestroyTensorDescriptor(tensors[i]);
+  if (filter) real->DestroyFilterDescriptor(filter);
+  if (convolution) real->DestroyConvolutionDescriptor(convolution);
+  if (activation) real->DestroyActivationDescriptor(activation);
+  return error;
+}
+
+TEST("where cuDNN is, it takes these descriptors and counts the same results") {
+  static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
+  static const int layouts[][TENSORS] = {{LAST, FIRST, FIRST, LAST, LAST}, {APART, APART, FIRST, APART, FIRST}};
+  tenon_device_context_t context = host_context(0, NULL, getenv("TENON_CUDA") ? getenv("TENON_CUDA") : "");
+  char tried[1000];
+  dnn_api_t real;
+  extents_fn count;
+  void *library = cu_library_open(&context, "cudnn", names, tried, sizeof tried);
+  if (!library) SKIP("there is no libcudnn (TENON_CUDA=cudnn=PATH names one)");
+#define FIND_(result, name, parameters) CHECK((*(void **)&real.name = dlsym(library, "cudnn" #name)) != NULL);
+  DNN_FUNCTIONS(FIND_)
+  *(void **)&count = dlsym(library, "cudnnGetConvolutionNdForwardOutputDim");
+  for (size_t i = 0; i < 2 * CASES && !check_failures; i++) {
+    static example_t e;
+    const case_t *c = &cases[i / 2];
+    cu_convolution_t found;
+    int extents[CU_RANK] = {0};
+    set(&e, c, layouts[i % 2]);
+    check_report(cu_convolution_of(&e.call, &found), __FILE__, __LINE__, c->what, "declined");
+    const cu_layout_t *out = &found.shape.tensors[CU_OUT];
+    cu_result_t error = real_extents(&real, count, &found.shape, extents);
+    check_report(!error, __FILE__, __LINE__, c->what, error ? real.GetErrorString(error) : NULL);
+    check_report(!memcmp(extents, out->dims, sizeof extents), __FILE__, __LINE__, c->what, "other extents");
+  }
+}

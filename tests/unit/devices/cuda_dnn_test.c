@@ -64,33 +64,42 @@ TEST("bias and residual are added by the same call where the algorithm can, else
 
 TEST("an algorithm that is refused is passed over, and the next is remembered") {
   cu_dnn_close(&device);
-  propose(6, 0);
+  propose(2, 0);
   fake->proposed_status[0] = FAKE_NOT_SUPPORTED;
   check_case(&cases[0], plain);
   CHECK(fake->forwards == 1 && fake->last_algorithm == 0);
   cu_dnn_close(&device);
-  propose(6, 0);
-  fake->run_status[6] = FAKE_EXECUTION_FAILED;
+  propose(2, 0);
+  fake->run_status[2] = FAKE_EXECUTION_FAILED;
   check_case(&cases[0], plain);
   check_case(&cases[0], plain);
   CHECK(fake->forwards == 3 && fake->last_algorithm == 0);
   cu_dnn_close(&device);
-  propose(6, 0);
-  fake->workspaces[6] = (size_t)1 << 33; /* more than is worth it */
+  propose(2, 0);
+  fake->workspaces[2] = (size_t)1 << 33; /* more than is worth it */
   check_case(&cases[0], plain);
   CHECK(fake->forwards == 1 && fake->last_algorithm == 0);
+}
+
+TEST("transforms in place of sums are passed over") {
+  for (int transform = 4; transform < 8; transform++) {
+    cu_dnn_close(&device);
+    propose(transform, 2);
+    check_case(&cases[1], plain);
+    CHECK(fake->last_algorithm == 2);
+  }
 }
 
 TEST("a shape that no algorithm takes is declined, and not tried again") {
   static example_t e;
   cu_dnn_close(&device);
-  propose(6, 0);
-  fake->run_status[6] = FAKE_NOT_SUPPORTED, fake->run_status[0] = FAKE_NOT_SUPPORTED + 12;
+  propose(2, 0);
+  fake->run_status[2] = FAKE_NOT_SUPPORTED, fake->run_status[0] = FAKE_NOT_SUPPORTED + 12;
   set(&e, &cases[0], plain);
   for (int i = 0; i < 3; i++) CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
   CHECK(fake->forwards == 2 && fake->heuristics == 1);
   cu_dnn_close(&device);
-  propose(6, 0);
+  propose(2, 0);
   fake->proposed_count = 0;
   for (int i = 0; i < 3; i++) CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
   CHECK(fake->forwards == 0 && fake->heuristics == 1);
@@ -100,8 +109,8 @@ TEST("other failures of cuDNN are told, and what to do; the next call tries agai
   static example_t e;
   set(&e, &cases[0], plain);
   cu_dnn_close(&device);
-  propose(6, 0);
-  fake->run_status[6] = fake->run_status[0] = FAKE_EXECUTION_FAILED;
+  propose(2, 0);
+  fake->run_status[2] = fake->run_status[0] = FAKE_EXECUTION_FAILED;
   CHECK_STATUS(run(&e), TENON_UNKNOWN);
   CHECK_TEXT(host_message(), "cuda:0: cuDNN 92800 fails for this convolution: CUDNN_STATUS_EXECUTION_FAILED (5000)");
   CHECK_TEXT(host_message(), "TENON_CUDA=cudnn=off does without it");
