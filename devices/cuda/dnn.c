@@ -291,7 +291,7 @@ static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_conv
     if (!error && c->bias) error = dnn.AddTensor(with->handle, alpha, p->tensors[CU_BIAS], c->bias, alpha, out, c->out);
     if (!error && from[2]) error = dnn.AddTensor(with->handle, alpha, out, from[2], alpha, out, c->out);
   }
-  if (!error && p->activation)
+  if (!error && p->activation) /* not by the call above, which makes 0 of NaN */
     error = dnn.ActivationForward(with->handle, p->activation, alpha, out, c->out, beta, out, c->out);
   return error;
 }

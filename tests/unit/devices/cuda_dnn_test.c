@@ -2,6 +2,7 @@
  * processor; on a GPU with the real one see tests/acceptance/cuda_test.py. */
 #include "devices/cudnn.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 
 static int in_child(const char *settings, cu_result_t create_status) { /* which has not opened it yet */
@@ -123,6 +124,31 @@ TEST("other failures of cuDNN are told, and what to do; the next call tries agai
   set(&e, &cases[1], plain);
   CHECK_STATUS(run(&e), TENON_MEMORY);
   CHECK_TEXT(host_message(), "no memory of the device");
+}
+
+enum { THREADS = 4, ROUNDS = 25 };
+static example_t examples[THREADS];
+static _Alignas(256) char results[THREADS][ROOM * 8];
+
+static void *
+run_often(void *argument) { /* the cuDNN here has no locks: the thread sanitizer sees calls that do not take turns */
+  example_t *e = (example_t *)argument;
+  for (int i = 0; i < ROUNDS; i++) CHECK(run(e) == TENON_OK);
+  return NULL;
+}
+
+TEST("threads take turns") {
+  pthread_t threads[THREADS];
+  cu_dnn_close(&device);
+  propose(1, 0);
+  for (int i = 0; i < THREADS; i++) {
+    set(&examples[i], &cases[i], plain);
+    examples[i].t[OUT].data = results[i];
+  }
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, run_often, &examples[i]) == 0);
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < THREADS; i++) check_result(&examples[i], &cases[i]);
+  CHECK(fake->heuristics == THREADS && !fake->complaint);
 }
 
 TEST("plans of thousands of shapes are forgotten, and closing leaves nothing") {

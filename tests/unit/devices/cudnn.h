@@ -53,8 +53,9 @@ static tenon_device_context_t on;
 static inline cu_result_t current(cu_context_t *out) { return *out = device.context, 0; }
 static inline cu_result_t query(cu_native_stream_t s) { return (void)s, lost; }
 
-static _Alignas(256) char arena[1 << 20];
-static uint64_t arena_used, arena_most = sizeof arena;
+static _Thread_local _Alignas(256) char arena[1 << 18];
+static _Thread_local uint64_t arena_used;
+static uint64_t arena_most = sizeof arena;
 static inline void *allocate(tenon_call_t *call, uint64_t size) {
   (void)call;
   if (arena_used + size > arena_most) return host_fail(call, TENON_MEMORY, "no memory of the device"), NULL;
