@@ -6,7 +6,7 @@
  *   cuda copies ROUNDS       for each size: bytes, nanoseconds (10th percentile) of the driver's copy in and out, then of ours
  *   cuda products ROUNDS     for each size: n, nanoseconds (10th percentile) of cuBLAS, then of the kernel for core::matmul
  *   cuda convolutions ROUNDS for each shape: channels, filters, extent, taps on an axis, step, groups, nanoseconds (10th
- *                            percentile) of cuDNN with filters that lie as it likes, then of the kernel for core::conv */
+ *                            percentile) of cuDNN, then of the kernel for core::conv */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -306,12 +306,9 @@ static void convolutions(int rounds) {
     attrs[0] = (tenon_value_t){.kind = TENON_KIND_INTS, .count = 2, .as.ints = steps};
     attrs[1] = (tenon_value_t){.kind = TENON_KIND_INTS, .count = 4, .as.ints = pads};
     attrs[4].as.i = groups;
-    for (int i = 0; i < 3; i++) { /* channels last; filters row-major, as models have them */
-      const int64_t *e = extents[i];
-      int64_t last[4] = {e[1] * e[2] * e[3], 1, e[1] * e[3], e[1]},
-              first[4] = {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1};
-      memcpy(strides[i], i == 1 ? first : last, sizeof last);
-      uint64_t count = (uint64_t)(e[0] * e[1] * e[2] * e[3]);
+    for (int i = 0; i < 3; i++) {
+      uint64_t count = 1;
+      for (int axis = 3; axis >= 0; axis--) strides[i][axis] = (int64_t)count, count *= (uint64_t)extents[i][axis];
       table->allocate(&on, count * 4, &memory[i]);
       t[i] = (tenon_tensor_t){memory[i], {2, 0}, 4, tenon_dtype(TENON_F32), extents[i], strides[i], 0, 0, NULL};
       check(cu.MemsetD32Async((cu_address_t)(uintptr_t)memory[i], 0x3f000000u, (size_t)count, native), "fill");

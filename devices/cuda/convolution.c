@@ -1,5 +1,5 @@
 /* What is asked of cuDNN for a call of core::conv: numbers, and nothing that needs a GPU.
- * All tensors lie as the result does, channels last or row-major, since cuDNN is good at nothing else; those that do not are
+ * All tensors lie as the result does, row-major or channels last, since cuDNN is good at nothing else; those that do not are
  * copied by it first.  A convolution over one axis is one over two, the first of extent 1. */
 #include "dnn.h"
 

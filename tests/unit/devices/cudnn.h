@@ -287,6 +287,6 @@ static const case_t cases[] = {
     {.what = "sigmoid", .ndim = 4, .x = {1, 2, 4, 4}, .w = {2, 2, 3, 3}, .activation = FINISH_sigmoid}};
 enum { CASES = sizeof cases / sizeof *cases };
 
-static const int plain[TENSORS] = {LAST, FIRST, FIRST, LAST, LAST}; /* as in a model, w row-major */
+static const int plain[TENSORS] = {LAST, FIRST, FIRST, LAST, LAST}; /* w is to be turned */
 
 #endif
