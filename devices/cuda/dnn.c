@@ -10,9 +10,10 @@
 
 #include "stream.h"
 
-/* Plans grow with the shapes, as few are too many for a table of a fixed size: a model has dozens.  Only lengths that never come
- * again make thousands, so that all are forgotten when there are PLANS_MOST (some 10 MB). */
+/* The table grows with the shapes: a model has dozens, and several may be open, so that no small number would do for all.  Only
+ * extents that never come again make thousands: at PLANS_MOST (some 10 MB) all are forgotten. */
 enum { BUCKETS = 256, PLANS_MOST = 4096 };
+enum { FOUND_MOST = 2 * DNN_CONVOLUTION_FWD_ALGO_COUNT }; /* each with tensor cores and without */
 enum { ALIGNED = 256, WORKSPACE_LEAST = 256 << 20, ARCH_OF_BF16 = 80, VERSION_9 = 90000 };
 
 static dnn_api_t dnn;
@@ -26,10 +27,10 @@ typedef struct plan_t {
   dnn_activation_t activation;
   struct {
     cu_enum_t algorithm, math;
-  } found[DNN_CONVOLUTION_FWD_ALGO_COUNT]; /* the best first */
-  int count, at;                           /* `at` is used; at == count: cuDNN does not take the shape */
-  bool adds, runs;                         /* adds: bias and residual by the same call; runs: has done so once */
-  cu_result_t error;                       /* of the last one that was tried */
+  } found[FOUND_MOST]; /* the best first */
+  int count, at;       /* `at` is used; at == count: cuDNN does not take the shape */
+  bool adds, runs;     /* adds: bias and residual by the same call; runs: has done so once */
+  cu_result_t error;   /* of the last one that was tried */
   size_t workspace;
 } plan_t;
 
@@ -125,9 +126,9 @@ void cu_dnn_close(cu_device_t *device) {
   cu_dnn_t *found = device->dnn;
   bool pushed;
   if (!found) return;
+  plans_free(found);
+  if (found->identity) dnn.DestroyActivationDescriptor(found->identity);
   if (found->handle && !cu_enter(device, &pushed)) {
-    plans_free(found);
-    dnn.DestroyActivationDescriptor(found->identity);
     dnn.Destroy(found->handle);
     cu_leave(pushed);
   }
@@ -173,13 +174,13 @@ static cu_enum_t math_of(cu_enum_t type) { /* f32 as such, not as TF32 */
 
 /* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms: of other accuracy than sums. */
 static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
-  dnn_found_t found[DNN_CONVOLUTION_FWD_ALGO_COUNT];
+  dnn_found_t found[FOUND_MOST];
   cu_enum_t math = math_of(plan->shape.type);
   int count = 0;
   cu_result_t error = dnn.SetConvolutionMathType(plan->convolution, math);
   if (!error)
     error = dnn.GetConvolutionForwardAlgorithm_v7(handle, plan->tensors[CU_X], plan->filter, plan->convolution,
-                                                  plan->tensors[CU_OUT], DNN_CONVOLUTION_FWD_ALGO_COUNT, &count,
+                                                  plan->tensors[CU_OUT], FOUND_MOST, &count,
                                                   (struct cudnnConvolutionFwdAlgoPerfStruct *)found);
   for (int i = 0; i < count && !error; i++) {
     if (found[i].status || found[i].algo >= DNN_CONVOLUTION_FWD_ALGO_FFT) continue;
