@@ -608,11 +608,12 @@ TENON_API void tenon_shapes_release(tenon_shapes_t *shapes);
 /* A fresh symbol: an extent that is at least 0. */
 TENON_API tenon_status_t tenon_shapes_symbol(tenon_shapes_t *shapes, tenon_dim_t *out_dim);
 /* inputs: one for each tensor argument (NULL: absent), with size, dtype, ndim, dims, of lists count and items, of values that
- * are known `value`.  attrs as for calls; DIM attributes may be symbols.  out_results[o] (NULL: an optional result that
+ * are known `value`.  attrs and wanted as for calls; DIM attributes may be symbols.  out_results[o] (NULL: an optional result that
  * nobody wants) lies in the table; of lists with its items.  What calls of one table state of their symbols is known in the
  * next: tenon_shapes_part gives what a symbol is known to be. */
 TENON_API tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
-                                            tenon_meta_t *const *inputs, const tenon_meta_t *const **out_results);
+                                            tenon_meta_t *const *inputs, uint64_t wanted,
+                                            const tenon_meta_t *const **out_results);
 /* How an extent is made, one step: a number; a symbol of tenon_shapes_symbol; an operation on two others; or FOUND, what only
  * run knows: at most a (-1: no bound), at least b. */
 enum { TENON_PART_NUMBER = 1, TENON_PART_SYMBOL = 2, TENON_PART_OPERATION = 3, TENON_PART_FOUND = 4 };

@@ -11,6 +11,7 @@ typedef struct inference_t {
   tenon_dim_t *symbols; /* the caller's k-th */
   Py_ssize_t symbol_count;
   Py_ssize_t asked;                /* whose value is asked for: trees do not say that it is itself; -1: nobody's */
+  unsigned long long wanted;       /* bit o: results[o], 0: all */
   void *blocks[2 * OPERATOR_MOST]; /* freed at the end */
   int block_count;
 } inference_t;
@@ -152,7 +153,7 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
     } else if (given) good = attribute_set(attrs, self->name, of, given);
   }
   if (good) status = tenon_attrs_values(attrs, &values);
-  if (good && status == TENON_OK) status = tenon_shapes_infer(f->shapes, self->op, values, inputs, &results);
+  if (good && status == TENON_OK) status = tenon_shapes_infer(f->shapes, self->op, values, inputs, f->wanted, &results);
   if (good && status != TENON_OK) good = raise_status(status) != NULL;
   if (good) list = PyList_New(0);
   for (uint32_t o = 0; list && o < self->outputs; o++) {
@@ -170,7 +171,8 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
 PyObject *operator_infer(PyObject *object, PyObject *arguments) {
   PyObject *tensors, *attributes, *result = NULL;
   inference_t f = {.self = (operator_t *)object, .asked = -1};
-  if (!PyArg_ParseTuple(arguments, "O!O!n", &PyList_Type, &tensors, &PyDict_Type, &attributes, &f.symbol_count))
+  if (!PyArg_ParseTuple(arguments, "O!O!n|K", &PyList_Type, &tensors, &PyDict_Type, &attributes, &f.symbol_count,
+                        &f.wanted))
     return NULL;
   if (!f.self->op) return PyErr_Format(error_class, "%s: its library was unloaded", f.self->name);
   if (f.symbol_count < 0 || f.symbol_count > 1 << 20)

@@ -81,7 +81,7 @@ static tenon_status_t check_inputs(const tenon_op_t *op, tenon_meta_t *const *in
 }
 
 static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
-                            tenon_meta_t *const *inputs, const tenon_meta_t *const **out_results) {
+                            tenon_meta_t *const *inputs, uint64_t wanted, const tenon_meta_t *const **out_results) {
   tn_inference_t inference = {.extents = shapes->extents};
   tenon_meta_t **made;
   void *state = NULL;
@@ -89,7 +89,7 @@ static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const 
   if (!results) return tn_no_memory("shapes", op->output_count);
   TN_TRY(check_inputs(op, inputs));
   if (op->create) TN_TRY(tn_state_get(op, attrs, &state));
-  TN_TRY(tn_metas_of_results(op, attrs, 0, &made));
+  TN_TRY(tn_metas_of_results(op, attrs, wanted, &made));
   TN_TRY(tn_infer(&inference, op, attrs, state, inputs, made));
   for (uint32_t o = 0; o < op->output_count; o++) {
     results[o] = NULL;
@@ -100,13 +100,14 @@ static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const 
 }
 
 tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
-                                  tenon_meta_t *const *inputs, const tenon_meta_t *const **out_results) {
+                                  tenon_meta_t *const *inputs, uint64_t wanted,
+                                  const tenon_meta_t *const **out_results) {
   if (!attrs) {
     if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults));
     attrs = op->defaults;
   }
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = infer(shapes, op, attrs, inputs, out_results);
+  tenon_status_t status = infer(shapes, op, attrs, inputs, wanted, out_results);
   tn_scratch_reset(mark);
   return status;
 }

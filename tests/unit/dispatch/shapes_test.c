@@ -81,7 +81,7 @@ static void try(const char *name, const char *attrs_text, const char *const *tex
   for (int32_t i = 0; i < info.input_count; i++)
     if ((inputs[i] = tensor_of(texts[i]))) meta_of(&t, inputs[i], given[i] = &metas[i], dims[i]);
   CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 0), TENON_OK);
-  if (CHECK_STATUS(tenon_shapes_infer(t.shapes, op, attr_values(attrs), given, &results), TENON_OK))
+  if (CHECK_STATUS(tenon_shapes_infer(t.shapes, op, attr_values(attrs), given, 0, &results), TENON_OK))
     for (int32_t o = 0; o < info.output_count; o++)
       if (outputs[o]) compare(&t, results[o], outputs[o]);
   CHECK(t.found == found);
@@ -113,7 +113,7 @@ TEST("a list of symbolic tensors: their extents are added") {
   CHECK_STATUS(tenon_shapes_create(&t.shapes), TENON_OK);
   for (int i = 0; i < 2; i++) meta_of(&t, items[i], &metas[i], dims[i]);
   tenon_meta_t all = {.size = sizeof all, .dtype = tenon_dtype(TENON_LIST), .ndim = 0, .count = 2, .items = list};
-  CHECK_STATUS(tenon_shapes_infer(t.shapes, op, attr_values(attrs), (tenon_meta_t *[]){&all}, &results), TENON_OK);
+  CHECK_STATUS(tenon_shapes_infer(t.shapes, op, attr_values(attrs), (tenon_meta_t *[]){&all}, 0, &results), TENON_OK);
   CHECK(number_of(&t, results[0]->dims[0]) == 6);
   CHECK(number_of(&t, results[0]->dims[1]) == 3);
   CHECK_STATUS(tenon_shapes_part(t.shapes, dims[1][1], &part), TENON_OK); /* the other axis: stated to be the same */
@@ -139,7 +139,7 @@ TEST("every form of an extent is taken apart") {
   CHECK_STATUS(tenon_shapes_create(&t.shapes), TENON_OK);
   meta_of(&t, x, &metas[0], dims[0]), meta_of(&t, w, &metas[1], dims[1]);
   CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 0), TENON_OK);
-  CHECK_STATUS(tenon_shapes_infer(t.shapes, op, attr_values(attrs), given, &results), TENON_OK);
+  CHECK_STATUS(tenon_shapes_infer(t.shapes, op, attr_values(attrs), given, 0, &results), TENON_OK);
   compare(&t, results[0], outputs[0]);
   tenon_tensor_release(x), tenon_tensor_release(w), tenon_tensor_release(outputs[0]);
   tenon_shapes_release(t.shapes), tenon_attrs_release(attrs);
@@ -154,20 +154,23 @@ TEST("what cannot be is refused, and the table serves on") {
   tenon_part_t part = {.size = sizeof part};
   right.dims = b;
   CHECK_STATUS(tenon_shapes_create(&shapes), TENON_OK);
-  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, &results), TENON_INVALID);
+  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, 0, &results),
+               TENON_INVALID);
   CHECK_TEXT(tenon_error(), "3");
-  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, NULL, NULL}, &results), TENON_INVALID);
+  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, NULL, NULL}, 0, &results), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "missing");
   right.size = 8;
-  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, &results), TENON_INVALID);
+  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, 0, &results),
+               TENON_INVALID);
   right.size = sizeof right, right.ndim = 65;
-  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, &results), TENON_INVALID);
+  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, 0, &results),
+               TENON_INVALID);
   CHECK_STATUS(tenon_shapes_part(shapes, (tenon_dim_t){INT64_MIN + 1000}, &part), TENON_INVALID);
-  CHECK_STATUS(tenon_shapes_infer(shapes, op_of("core::cast"), NULL, (tenon_meta_t *[]){&left}, &results),
+  CHECK_STATUS(tenon_shapes_infer(shapes, op_of("core::cast"), NULL, (tenon_meta_t *[]){&left}, 0, &results),
                TENON_INVALID);
   CHECK_TEXT(tenon_error(), "to");
   right.ndim = 2, b[0].value = 3;
-  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, &results), TENON_OK);
+  CHECK_STATUS(tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&left, &right, NULL}, 0, &results), TENON_OK);
   CHECK(results[0]->dims[1].value == 5);
   tenon_shapes_release(shapes);
 }
@@ -180,7 +183,7 @@ static tenon_status_t attempt(void *op) {
   tenon_status_t status = tenon_shapes_create(&shapes);
   if (status != TENON_OK) return status;
   for (int d = 0; d < 2 && status == TENON_OK; d++) status = tenon_shapes_symbol(shapes, &dims[d]);
-  if (status == TENON_OK) status = tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&meta}, &results);
+  if (status == TENON_OK) status = tenon_shapes_infer(shapes, op, NULL, (tenon_meta_t *[]){&meta}, 0, &results);
   tenon_part_t part = {.size = sizeof part};
   if (status == TENON_OK) status = tenon_shapes_part(shapes, results[0]->dims[0], &part);
   tenon_shapes_release(shapes);

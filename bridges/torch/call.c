@@ -1,0 +1,97 @@
+/* Calls of operators, and of their gradients, from PyTorch's dispatcher. */
+#include "frame.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+  const operator_t *self = f->self;
+  tenon_tensor_t *outputs[OPERATOR_MOST];
+  if (!frame_arguments(f, stack)) return;
+  const uint64_t wanted = self->has_wanted ? stack[self->argument_count] : 0;
+  memset(outputs, 0, self->output_count * sizeof *outputs);
+  if (tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted) == TENON_OK)
+    (void)frame_results(f, outputs, out);
+  else snprintf(f->why, sizeof f->why, "%s", tenon_error());
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------------------------- */
+
+/* Tensors of the arguments in `which` (bit i: input i), lists flat: they become leaves. */
+static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < f->self->input_count; i++)
+    if (which >> i & 1) count += f->values[i].kind == TENON_KIND_TENSORS ? f->values[i].count : 1;
+  tenon_tensor_t **leaves = frame_take(f, count, sizeof *leaves);
+  *out_count = 0;
+  for (uint32_t i = 0; leaves && i < f->self->input_count; i++) {
+    const tenon_value_t *v = &f->values[i];
+    if (!(which >> i & 1) || v->kind == TENON_KIND_NONE) continue;
+    for (uint32_t k = 0; k < (v->kind == TENON_KIND_TENSORS ? v->count : 1); k++) {
+      tenon_tensor_t *t = v->kind == TENON_KIND_TENSORS ? v->as.tensors[k] : v->as.tensor;
+      if (tenon_tensor_require_grad(t, 1) != TENON_OK) return frame_fail(f, tenon_error(), ""), NULL;
+      leaves[(*out_count)++] = t;
+    }
+  }
+  return leaves;
+}
+
+static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
+  tenon_tensor_t *zeros = NULL;
+  if (tenon_tensor_create(t->dtype, t->ndim, t->shape, &zeros) == TENON_OK)
+    memset(zeros->data, 0, (size_t)tenon_count(zeros) * (t->dtype.bits / 8));
+  return zeros;
+}
+
+static bool give(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, int32_t count, torch_value_t *out) {
+  torch_list_t list = NULL;
+  bool good = !torch.torch_new_list_reserve_size((size_t)count, &list);
+  for (int32_t i = 0; i < count; i++) { /* that do not depend on it have zeros */
+    torch_value_t value = 0;
+    if (good && !grads[i] && !(grads[i] = zeros_like(leaves[i]))) good = frame_fail(f, tenon_error(), "");
+    if (good) good = frame_result(f, grads[i], false, &value) && !torch.torch_list_push_back(list, value);
+    else tenon_tensor_release(grads[i]);
+  }
+  if (!good && !*f->why) frame_fail(f, "PyTorch makes no list of the gradients: ", torch_what());
+  if (!good && list) (void)torch.torch_delete_list(list);
+  *out = (torch_value_t)(uintptr_t)list;
+  return good;
+}
+
+/* The operator's call again, recorded by Tenon, and back: behind the arguments are the gradients of results (a list), which
+ * results they are of, and of which inputs gradients are wanted (bits). */
+static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+  const operator_t *self = f->self;
+  const torch_value_t *more = stack + self->argument_count;
+  tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL}, *starts[OPERATOR_MOST];
+  int32_t leaf_count = 0, start_count = 0;
+  bool good = frame_arguments(f, stack);
+  const list_t *grads = frame_tensors(f, more[0]); /* it is the call's also after a failure */
+  tenon_tensor_t **leaves = good && grads ? leaves_of(f, more[2], &leaf_count) : NULL;
+  tenon_tensor_t **made = leaves ? frame_take(f, (size_t)leaf_count, sizeof *made) : NULL;
+  if (!made) return;
+  memset(made, 0, (size_t)leaf_count * sizeof *made);
+  tenon_status_t status = tenon_op_call_values(self->op, f->values, self->argument_count, outputs, more[1]);
+  for (uint32_t o = 0; o < self->output_count && status == TENON_OK; o++)
+    if (more[1] >> o & 1) starts[start_count++] = outputs[o];
+  if (status == TENON_OK && (size_t)start_count != grads->count)
+    (void)frame_fail(f, "the gradients are not those of the results that are named", "");
+  else if (status == TENON_OK)
+    status = tenon_gradients(starts, grads->tensors, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
+  if (status != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
+  for (uint32_t o = 0; o < self->output_count; o++) tenon_tensor_release(outputs[o]);
+  if (!*f->why) (void)give(f, leaves, made, leaf_count, out);
+}
+
+/* ---- the call ----------------------------------------------------------------------------------------------------- */
+
+void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
+  frame_t f;
+  torch_value_t out[OPERATOR_MOST];
+  (void)arguments; /* as the schema that was registered says */
+  frame_open(&f, self, self->keeps || self->is_gradient);
+  (self->is_gradient ? backward : forward)(&f, stack, out);
+  frame_close(&f);
+  if (*f.why) torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, f.why); /* throws */
+  memcpy(stack, out, results * sizeof *out);
+}

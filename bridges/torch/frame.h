@@ -1,0 +1,51 @@
+/* One call from PyTorch: its arguments as Tenon's values, and its results as PyTorch's.
+ * Invariant: the stack's arguments are the call's; all of them are freed before it gives results, or throws. */
+#ifndef BRIDGES_TORCH_FRAME_H
+#define BRIDGES_TORCH_FRAME_H
+
+#include "operator.h"
+
+enum { FRAME_ROOM = 1024 };
+
+typedef struct block_t {
+  struct block_t *next;
+  uint64_t unused; /* so that what follows is aligned */
+} block_t;
+
+typedef struct list_t { /* an argument that is a list of tensors */
+  torch_value_t *handles;
+  tenon_tensor_t **tensors;
+  size_t count;
+} list_t;
+
+typedef struct frame_t { /* counts say what of the arrays is set */
+  const operator_t *self;
+  const tenon_argument_t *argument; /* that is read; NULL: none */
+  bool is_counted;                  /* tensors are on the heap, since the call may keep them */
+  tenon_value_t values[OPERATOR_MOST];
+  tenon_tensor_t views[OPERATOR_MOST], *counted[OPERATOR_MOST];
+  list_t tensor_lists[OPERATOR_MOST + 1];
+  torch_tensor_t handles[OPERATOR_MOST]; /* by place; NULL: absent, or no tensor */
+  torch_list_t lists[OPERATOR_MOST + 1];
+  torch_string_t strings[OPERATOR_MOST];
+  uint32_t counted_count, tensor_list_count, list_count, string_count;
+  block_t *blocks;
+  size_t used;
+  char why[700]; /* "": no failure */
+  _Alignas(16) char room[FRAME_ROOM];
+} frame_t;
+
+void frame_open(frame_t *frame, const operator_t *self, bool is_counted);
+/* Reads the arguments; false: `why` says what is wrong.  All that the stack held is the frame's then. */
+bool frame_arguments(frame_t *frame, const torch_value_t *stack);
+/* A list of tensors that is no argument of the operator's own. */
+const list_t *frame_tensors(frame_t *frame, torch_value_t value);
+/* Makes PyTorch's results of Tenon's, whose references it takes over. */
+bool frame_results(frame_t *frame, tenon_tensor_t **outputs, torch_value_t *out);
+bool frame_result(frame_t *frame, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out);
+/* Frees the arguments and all that was made of them. */
+void frame_close(frame_t *frame);
+bool frame_fail(frame_t *frame, const char *reason, const char *detail); /* false */
+void *frame_take(frame_t *frame, size_t count, size_t size);             /* memory until frame_close */
+
+#endif

@@ -1,0 +1,31 @@
+/* An operator of Tenon's as PyTorch sees it. */
+#ifndef BRIDGES_TORCH_OPERATOR_H
+#define BRIDGES_TORCH_OPERATOR_H
+
+#include "shim.h"
+
+enum { OPERATOR_MOST = 64, OPERATORS_MOST = 4096 };
+
+typedef struct operator_t {
+  const tenon_op_t *op;
+  const char *name; /* "demo::gelu" */
+  uint32_t argument_count, input_count, attr_count, output_count;
+  tenon_argument_t *arguments; /* in the schema's order */
+  tenon_argument_t *results;
+  bool is_gradient;           /* its gradient, by Tenon's own record, of operators that state no rule */
+  bool has_wanted;            /* some results are optional: an argument `wanted` is behind those of the schema, bit i for results[i] */
+  bool keeps;                 /* results may share memory with arguments: these are counted tensors then */
+  bool copies[OPERATOR_MOST]; /* results that are views, which PyTorch's rules keep from being given out so */
+} operator_t;
+
+/* Reads what the operator states.  NULL with a reason in `why`: PyTorch cannot have it, or no memory. */
+operator_t *operator_new(const tenon_op_t *op, bool is_gradient, char *why, size_t capacity);
+void operator_free(operator_t *self);
+/* Its schema in PyTorch's words; the caller frees it.  NULL: no memory. */
+char *operator_schema(const operator_t *self);
+/* Runs a call; throws after a failure, when all arguments are freed. */
+void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results);
+/* A function that calls an operator, since kernels of PyTorch's are given no context.  NULL: all are in use. */
+torch_kernel_fn thunk_new(const operator_t *self);
+
+#endif

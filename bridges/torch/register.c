@@ -1,0 +1,109 @@
+/* Registration of a library's operators with PyTorch; see tenon/torch.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/torch.h>
+
+#include "operator.h"
+
+typedef struct report_t {
+  char *text;
+  size_t size;
+  bool failed;
+} report_t;
+
+static void add(report_t *report, const char *a, const char *b, const char *c, const char *d) {
+  const char *const parts[] = {a, "\t", b, "\t", c, "\t", d, "\n"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    size_t size = strlen(parts[i]);
+    char *grown = report->failed ? NULL : realloc(report->text, report->size + size + 1);
+    if (!grown) report->failed = true;
+    else memcpy((report->text = grown) + report->size, parts[i], size + 1), report->size += size;
+  }
+}
+
+typedef struct registration_t {
+  torch_library_t definitions, kernels; /* they stay as long as the process */
+  report_t report;
+} registration_t;
+
+static bool define(registration_t *r, operator_t *self, const char *schema, char *why, size_t capacity) {
+  char name[300];
+  const torch_kernel_fn thunk = thunk_new(self);
+  if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
+  if (torch.aoti_torch_library_def(r->definitions, schema) ||
+      torch.torch_library_impl(r->kernels, name, thunk, torch_build_version))
+    return snprintf(why, capacity, "PyTorch refuses %s: %s", schema, torch_what()), false;
+  return true;
+}
+
+static bool define_new(registration_t *r, const tenon_op_t *op, bool is_gradient, char **out_schema, char *why,
+                       size_t capacity) {
+  snprintf(why, capacity, "out of memory");
+  operator_t *self = operator_new(op, is_gradient, why, capacity);
+  *out_schema = self ? operator_schema(self) : NULL;
+  bool good = *out_schema && define(r, self, *out_schema, why, capacity);
+  for (char *c = why; *c; c++)
+    if (*c == '\n' || *c == '\t') *c = ' '; /* of the report's own */
+  if (!good) operator_free(self);           /* its thunk, if it has one, is known to nobody */
+  return good;
+}
+
+/* Those that state no rule may have a gradient by their parts, which Tenon's record knows. */
+static void add_operator(registration_t *r, const tenon_op_t *op) {
+  char why[1000], *schema = NULL, *second = NULL;
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_op_info(op, &info);
+  bool good = define_new(r, op, false, &schema, why, sizeof why), is_written = false;
+  for (int32_t i = 0; i < info.input_count; i++) {
+    tenon_argument_t a = {.size = sizeof a};
+    is_written = is_written || (tenon_op_argument(op, TENON_ARGUMENT_INPUT, i, &a) == TENON_OK && a.is_written);
+  }
+  bool has_rule = info.gradient && *info.gradient;
+  if (good && !has_rule && !is_written && info.input_count && info.output_count)
+    good = define_new(r, op, true, &second, why, sizeof why);
+  add(&r->report, info.name, good ? "" : why, schema ? schema : "", second ? second : "");
+  free(schema), free(second);
+}
+
+/* A library with operators that PyTorch calls stays. */
+static tenon_status_t hold(const tenon_op_t *op) {
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_op_info(op, &info);
+  return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL) : TENON_OK;
+}
+
+tenon_status_t tenon_torch_register(const char *library, char **out_report, const char **out_error) {
+  static char error[1000];
+  const tenon_op_t *const *ops = NULL;
+  int32_t count = 0, found = 0;
+  registration_t r = {NULL, NULL, {NULL, 0, false}};
+  const size_t size = strlen(library);
+  *out_report = NULL, *out_error = error;
+  if (!torch_open(error, sizeof error)) return TENON_UNAVAILABLE;
+  tenon_status_t status = tenon_start();
+  if (status == TENON_OK) status = tenon_ops_list(&ops, &count);
+  if (status == TENON_OK && (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
+                             torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels))) {
+    snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+    return tenon_ops_release(ops), TENON_UNKNOWN;
+  }
+  for (int32_t i = 0; i < count && status == TENON_OK; i++) {
+    tenon_op_info_t info = {.size = sizeof info};
+    tenon_op_info(ops[i], &info);
+    if (strncmp(info.name, library, size) != 0 || strncmp(info.name + size, "::", 2) != 0) continue;
+    if (!found++) status = hold(ops[i]);
+    if (status == TENON_OK) add_operator(&r, ops[i]);
+  }
+  tenon_ops_release(ops);
+  if (status != TENON_OK) snprintf(error, sizeof error, "%s", tenon_error());
+  else if (!found)
+    status = TENON_NOT_FOUND, snprintf(error, sizeof error, "no library '%s' with operators is loaded", library);
+  else if (r.report.failed) status = TENON_MEMORY, snprintf(error, sizeof error, "out of memory");
+  if (status == TENON_OK) *out_report = r.report.text;
+  else free(r.report.text);
+  return status;
+}
+
+void tenon_torch_release(char *report) { free(report); }

@@ -1,0 +1,88 @@
+/* Results of a call: Tenon's memory with PyTorch's tensors over it. */
+#include "frame.h"
+
+#include <string.h>
+
+static void let_go(void *data, void *tensor) {
+  (void)data;
+  tenon_tensor_release(tensor);
+}
+
+static bool is_dense(const tenon_tensor_t *t) { /* row-major, as fakes are */
+  int64_t next = 1;
+  for (int32_t i = t->ndim - 1; i >= 0; next *= t->shape[i--])
+    if (t->shape[i] != 1 && t->strides[i] != next) return tenon_count(t) == 0;
+  return true;
+}
+
+/* PyTorch's tensor over memory of Tenon's, or of a copy; takes the reference over. */
+bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
+  torch_tensor_t made = NULL;
+  *out = 0;
+  if (is_copy || !is_dense(tensor)) {
+    tenon_tensor_t *copy = NULL;
+    tenon_status_t status = tenon_tensor_copy(tensor, &copy);
+    tenon_tensor_release(tensor);
+    if (status != TENON_OK) return frame_fail(f, tenon_error(), "");
+    tensor = copy;
+  }
+  int32_t code, cpu = torch.aoti_torch_device_type_cpu();
+  bool good = torch_dtype_to(tensor->dtype, &code);
+  if (!good) frame_fail(f, "PyTorch has no counterpart of the result's dtype ", tenon_dtype_name(tensor->dtype));
+  bool is_empty = !tensor->data || tenon_count(tensor) == 0;
+  if (good && is_empty)
+    good = !torch.aoti_torch_empty_strided(tensor->ndim, tensor->shape, tensor->strides, code, cpu, -1, &made);
+  else if (good)
+    good = !torch.torch_from_blob(tensor->data, tensor->ndim, tensor->shape, tensor->strides, 0, code, cpu, -1, &made,
+                                  torch.aoti_torch_layout_strided(), NULL, 0, let_go, tensor);
+  if (!good && !*f->why) frame_fail(f, "PyTorch makes no tensor of the result: ", torch_what());
+  if (!good || is_empty) tenon_tensor_release(tensor);
+  *out = (torch_value_t)(uintptr_t)made;
+  return good;
+}
+
+static bool list_of(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
+  torch_list_t list = NULL;
+  bool good = !torch.torch_new_list_reserve_size((size_t)tensor->shape[0], &list);
+  for (int64_t i = 0; good && i < tensor->shape[0]; i++) {
+    tenon_tensor_t *item = ((tenon_tensor_t **)tensor->data)[i];
+    torch_value_t value = 0;
+    tenon_tensor_retain(item);
+    good = frame_result(f, item, is_copy, &value) && !torch.torch_list_push_back(list, value);
+  }
+  if (!good && !*f->why) frame_fail(f, "PyTorch makes no list of the results: ", torch_what());
+  if (!good && list) (void)torch.torch_delete_list(list);
+  tenon_tensor_release(tensor);
+  *out = (torch_value_t)(uintptr_t)list;
+  return good;
+}
+
+static bool none_of(frame_t *f, torch_value_t *out) {
+  torch_tensor_t none = NULL;
+  bool good = !torch.aoti_torch_new_uninitialized_tensor(&none) || frame_fail(f, "PyTorch makes no tensor: ", torch_what());
+  return *out = (torch_value_t)(uintptr_t)none, good;
+}
+
+/* Results that are arguments which were written to are none for PyTorch: it takes no others of operators that write. */
+bool frame_results(frame_t *f, tenon_tensor_t **outputs, torch_value_t *out) {
+  const tenon_argument_t *results = f->self->results;
+  bool good = true;
+  uint32_t made = 0, kinds[OPERATOR_MOST];
+  for (uint32_t o = 0; o < f->self->output_count; o++) {
+    if (results[o].mark || !good) {
+      tenon_tensor_release(outputs[o]);
+      continue;
+    }
+    kinds[made] = results[o].kind, out[made] = 0;
+    if (!outputs[o]) good = none_of(f, &out[made]); /* not wanted */
+    else if (kinds[made] == TENON_KIND_TENSORS) good = list_of(f, outputs[o], f->self->copies[o], &out[made]);
+    else good = frame_result(f, outputs[o], f->self->copies[o], &out[made]);
+    made++;
+  }
+  for (uint32_t i = 0; i < made && !good; i++) {
+    if (!out[i]) continue;
+    if (kinds[i] == TENON_KIND_TENSORS) (void)torch.torch_delete_list((torch_list_t)(uintptr_t)out[i]);
+    else (void)torch.aoti_torch_delete_tensor_object((torch_tensor_t)(uintptr_t)out[i]);
+  }
+  return good;
+}

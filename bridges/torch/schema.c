@@ -1,0 +1,188 @@
+/* What an operator states, and its schema in PyTorch's words. */
+#include "operator.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+operator_t *operator_new(const tenon_op_t *op, bool is_gradient, char *why, size_t capacity) {
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_op_info(op, &info);
+  const int32_t counts[] = {info.input_count, info.attr_count, info.output_count};
+  const uint32_t inputs = (uint32_t)counts[0], attrs = (uint32_t)counts[1], outputs = (uint32_t)counts[2];
+  if (inputs + attrs > OPERATOR_MOST || outputs > OPERATOR_MOST)
+    return snprintf(why, capacity, "more than %d arguments or results", OPERATOR_MOST), NULL;
+  operator_t *self = calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t));
+  if (!self) return snprintf(why, capacity, "out of memory"), NULL;
+  *self = (operator_t){.op = op,
+                       .name = info.name,
+                       .argument_count = inputs + attrs,
+                       .input_count = inputs,
+                       .attr_count = attrs,
+                       .output_count = outputs,
+                       .arguments = (tenon_argument_t *)(self + 1),
+                       .is_gradient = is_gradient};
+  self->results = self->arguments + inputs + attrs;
+  const char *reason = NULL;
+  uint32_t written = 0; /* bit k: the mark 'a' + k is of an argument that is written to */
+  for (uint32_t role = 0; role < 3; role++)
+    for (int32_t i = 0; i < counts[role]; i++) {
+      tenon_argument_t a = {.size = sizeof a};
+      tenon_op_argument(op, role, i, &a);
+      if (a.kind == TENON_KIND_STRS && a.has_default) /* PyTorch's lists of texts have no default but None */
+        a.is_optional = 1, a.value = (tenon_value_t){.kind = TENON_KIND_NONE};
+      (role == TENON_ARGUMENT_OUTPUT ? self->results : self->arguments)[a.place] = a;
+      if (a.kind == TENON_KIND_GRAPH) reason = "it has a graph as an attribute";
+      if (role == TENON_ARGUMENT_INPUT && a.mark && a.is_written) written |= 1u << ((a.mark - 'a') & 31);
+      if (role == TENON_ARGUMENT_OUTPUT && a.is_optional) self->has_wanted = !is_gradient;
+      if (role != TENON_ARGUMENT_OUTPUT || !a.mark) continue;
+      self->keeps = true;
+      if (written >> ((a.mark - 'a') & 31) & 1) continue;
+      self->copies[a.place] = true, self->results[a.place].mark = 0;
+    }
+  if (!reason) return self;
+  snprintf(why, capacity, "%s", reason);
+  free(self);
+  return NULL;
+}
+
+void operator_free(operator_t *self) { free(self); }
+
+/* ---- text --------------------------------------------------------------------------------------------------------- */
+
+typedef struct text_t {
+  char *data;
+  size_t size, capacity;
+  bool failed;
+} text_t;
+
+static void add(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
+static void add(text_t *text, const char *format, ...) {
+  va_list list;
+  for (int attempt = 0; attempt < 2 && !text->failed; attempt++) {
+    size_t left = text->capacity - text->size;
+    va_start(list, format);
+    int need = vsnprintf(text->data ? text->data + text->size : NULL, left, format, list);
+    va_end(list);
+    if (need >= 0 && (size_t)need < left) {
+      text->size += (size_t)need;
+      return;
+    }
+    char *grown = need < 0 ? NULL : realloc(text->data, text->capacity = 2 * (text->size + (size_t)need) + 64);
+    if (grown) text->data = grown;
+    else text->failed = true;
+  }
+}
+
+static void add_string(text_t *text, const char *s) {
+  add(text, "'");
+  for (; *s; s++) add(text, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
+  add(text, "'");
+}
+
+static const char *type_of(const tenon_argument_t *a) {
+  switch (a->kind) {
+  case TENON_KIND_TENSOR: return "Tensor";
+  case TENON_KIND_TENSORS: return "Tensor[]";
+  case TENON_KIND_BOOL: return "bool";
+  case TENON_KIND_INT: return "int";
+  case TENON_KIND_DIM: return "SymInt";
+  case TENON_KIND_FLOAT: return "float";
+  case TENON_KIND_DTYPE: return "ScalarType";
+  case TENON_KIND_DEVICE: return "Device";
+  case TENON_KIND_INTS: return "int[]";
+  case TENON_KIND_DIMS: return "SymInt[]";
+  case TENON_KIND_FLOATS: return "float[]";
+  case TENON_KIND_STRS: return "str[]";
+  default: return "str"; /* and choices */
+  }
+}
+
+static void add_float(text_t *text, double value) {
+  char digits[40];
+  int precision = 1;
+  do snprintf(digits, sizeof digits, "%.*g", precision, value);
+  while (precision++ < 17 && strtod(digits, NULL) != value);
+  add(text, "%s%s", digits, strpbrk(digits, ".einf") ? "" : ".");
+}
+
+static void add_default(text_t *text, const tenon_argument_t *a) {
+  const tenon_value_t *v = &a->value;
+  int32_t code = 0;
+  if (v->kind == TENON_KIND_NONE) {
+    add(text, "None");
+    return;
+  }
+  switch (v->kind) {
+  case TENON_KIND_BOOL: add(text, v->as.i ? "True" : "False"); break;
+  case TENON_KIND_INT: add(text, "%lld", (long long)v->as.i); break;
+  case TENON_KIND_DIM: add(text, "%lld", (long long)v->as.dim.value); break;
+  case TENON_KIND_FLOAT: add_float(text, v->as.f); break;
+  case TENON_KIND_STR: add_string(text, v->as.s); break;
+  case TENON_KIND_CHOICE: add_string(text, a->choices[v->as.i]); break;
+  case TENON_KIND_DTYPE:
+    (void)torch_dtype_to(v->as.dtype, &code);
+    add(text, "%d", (int)code);
+    break;
+  case TENON_KIND_DEVICE: add(text, "'cpu'"); break;
+  default:
+    add(text, "[");
+    for (uint32_t i = 0; i < v->count; i++) {
+      if (i) add(text, ", ");
+      if (v->kind == TENON_KIND_INTS) add(text, "%lld", (long long)v->as.ints[i]);
+      else if (v->kind == TENON_KIND_DIMS) add(text, "%lld", (long long)v->as.dims[i].value);
+      else if (v->kind == TENON_KIND_FLOATS) add_float(text, v->as.floats[i]);
+    }
+    add(text, "]");
+  }
+}
+
+static void add_mark(text_t *text, const tenon_argument_t *a) { /* of what is written to */
+  add(text, "(%c!)", a->mark ? (int)a->mark : 'z' - (int)a->place);
+}
+
+/* A word of PyTorch's schemas that is no name. */
+static bool is_word(const char *name) {
+  static const char *const words[] = {"and", "or", "not", "if", "else", "for", "in", "is", "def", "return", "while", "None"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i], name) == 0) return true;
+  return false;
+}
+
+char *operator_schema(const operator_t *self) {
+  text_t text = {NULL, 0, 0, false};
+  const char *name = strstr(self->name, "::") + 2;
+  bool is_keyword = false;
+  add(&text, "%s%s%s(", name, is_word(name) ? "_" : "", !self->is_gradient ? "" : strchr(name, '.') ? "_vjp" : ".vjp");
+  for (uint32_t i = 0; i < self->argument_count; i++) {
+    const tenon_argument_t *a = &self->arguments[i];
+    add(&text, "%s%s", i ? ", " : "", a->is_keyword && !is_keyword ? "*, " : "");
+    is_keyword = is_keyword || a->is_keyword;
+    add(&text, "%s", a->kind == TENON_KIND_TENSORS ? "Tensor" : type_of(a));
+    if (a->is_written) add_mark(&text, a);
+    add(&text, "%s%s %s%s", a->kind == TENON_KIND_TENSORS ? "[]" : "", a->is_optional ? "?" : "", a->name,
+        is_word(a->name) ? "_" : "");
+    if (a->has_default || (a->is_optional && a->is_keyword)) add(&text, "="), add_default(&text, a);
+  }
+  if (self->has_wanted) add(&text, "%s%sint wanted=0", self->argument_count ? ", " : "", is_keyword ? "" : "*, ");
+  if (self->is_gradient) {
+    add(&text, "%s%sTensor[] grads, int given, int inputs) -> Tensor[]", self->argument_count ? ", " : "",
+        is_keyword ? "" : "*, ");
+  } else {
+    uint32_t count = 0, made = 0;
+    for (uint32_t o = 0; o < self->output_count; o++) count += !self->results[o].mark;
+    add(&text, ") -> %s", count == 1 ? "" : "(");
+    for (uint32_t o = 0; o < self->output_count; o++) {
+      const tenon_argument_t *r = &self->results[o];
+      if (r->mark) continue;
+      add(&text, "%sTensor%s", made++ ? ", " : "", r->kind == TENON_KIND_TENSORS ? "[]" : "");
+      if (count > 1) add(&text, " %s", r->name);
+    }
+    if (count != 1) add(&text, ")");
+  }
+  if (!text.failed) return text.data;
+  free(text.data);
+  return NULL;
+}

@@ -1,0 +1,79 @@
+/* The functions of PyTorch's stable C interface that the bridge calls, found in the process when it is opened: nothing of PyTorch
+ * is needed to build it, and one binary serves every release that has these functions (2.11 and newer).
+ * Functions that give an int32_t give 0, or 1 after a failure; none throws but aoti_torch_check. */
+#ifndef BRIDGES_TORCH_SHIM_H
+#define BRIDGES_TORCH_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/tenon.h>
+
+typedef uint64_t torch_value_t; /* an argument or a result: a number in its low bytes, or a handle */
+typedef struct torch_tensor_o *torch_tensor_t;
+typedef struct torch_list_o *torch_list_t;
+typedef struct torch_string_o *torch_string_t;
+typedef struct torch_library_o *torch_library_t;
+typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64_t results);
+
+/* clang-format off */
+#define TORCH_FUNCTIONS(X) \
+  X(uint64_t, aoti_torch_abi_version, (void)) \
+  X(int32_t, aoti_torch_device_type_cpu, (void)) \
+  X(int32_t, aoti_torch_layout_strided, (void)) \
+  X(int32_t, aoti_torch_get_data_ptr, (torch_tensor_t, void **)) \
+  X(int32_t, torch_get_const_data_ptr, (torch_tensor_t, const void **)) \
+  X(int32_t, torch_get_mutable_data_ptr, (torch_tensor_t, void **)) \
+  X(int32_t, aoti_torch_get_dim, (torch_tensor_t, int64_t *)) \
+  X(int32_t, aoti_torch_get_sizes, (torch_tensor_t, int64_t **)) \
+  X(int32_t, aoti_torch_get_strides, (torch_tensor_t, int64_t **)) \
+  X(int32_t, aoti_torch_get_dtype, (torch_tensor_t, int32_t *)) \
+  X(int32_t, aoti_torch_get_device_type, (torch_tensor_t, int32_t *)) \
+  X(int32_t, aoti_torch_get_device_index, (torch_tensor_t, int32_t *)) \
+  X(int32_t, aoti_torch_empty_strided, (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_tensor_t *)) \
+  X(int32_t, torch_from_blob, (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor_t *, int32_t, const uint8_t *, int64_t, void (*)(void *, void *), void *)) \
+  X(int32_t, aoti_torch_new_uninitialized_tensor, (torch_tensor_t *)) \
+  X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor_t)) \
+  X(int32_t, torch_new_list_reserve_size, (size_t, torch_list_t *)) \
+  X(int32_t, torch_list_size, (torch_list_t, size_t *)) \
+  X(int32_t, torch_list_get_item, (torch_list_t, size_t, torch_value_t *)) \
+  X(int32_t, torch_list_push_back, (torch_list_t, torch_value_t)) \
+  X(int32_t, torch_delete_list, (torch_list_t)) \
+  X(int32_t, torch_string_length, (torch_string_t, size_t *)) \
+  X(int32_t, torch_string_c_str, (torch_string_t, const char **)) \
+  X(int32_t, torch_delete_string, (torch_string_t)) \
+  X(int32_t, aoti_torch_library_init_fragment, (const char *, const char *, uint32_t, torch_library_t *)) \
+  X(int32_t, aoti_torch_library_init_impl, (const char *, const char *, const char *, uint32_t, torch_library_t *)) \
+  X(int32_t, aoti_torch_library_def, (torch_library_t, const char *)) \
+  X(int32_t, torch_library_impl, (torch_library_t, const char *, torch_kernel_fn, uint64_t)) \
+  X(int32_t, aoti_torch_delete_library_object, (torch_library_t)) \
+  X(void, aoti_torch_check, (bool, const char *, const char *, uint32_t, const char *))
+/* Of newer releases; NULL where they are not there. */
+#define TORCH_OPTIONAL(X) \
+  X(const char *, torch_exception_get_what_without_backtrace, (void)) \
+  X(int32_t, torch_new_stable_ivalue, (torch_value_t **)) \
+  X(int32_t, torch_delete_stable_ivalue, (torch_value_t *))
+#define TORCH_CXX(X) /* boxes of releases before 2.13 */ \
+  X(void, operator_delete, (void *))
+#define TORCH_DTYPES(X) /* name in aoti_torch_dtype_NAME, our dtype */ \
+  X(float32, TENON_F32) X(float64, TENON_F64) X(float16, TENON_F16) X(bfloat16, TENON_BF16) X(int8, TENON_I8) X(int16, TENON_I16) \
+  X(int32, TENON_I32) X(int64, TENON_I64) X(uint8, TENON_U8) X(uint16, TENON_U16) X(uint32, TENON_U32) X(uint64, TENON_U64) \
+  X(bool, TENON_BOOL) X(complex64, TENON_C64) X(complex128, TENON_C128) X(float8_e4m3fn, TENON_F8E4M3FN) X(float8_e5m2, TENON_F8E5M2) \
+  X(float8_e4m3fnuz, TENON_F8E4M3FNUZ) X(float8_e5m2fnuz, TENON_F8E5M2FNUZ)
+
+#define TORCH_POINTER_(result, name, parameters) result (*name) parameters;
+typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORCH_POINTER_) TORCH_CXX(TORCH_POINTER_) } torch_api_t;
+/* clang-format on */
+
+extern torch_api_t torch;
+extern uint64_t torch_build_version; /* what the bridge speaks: the release itself, or the newest that it knows */
+
+/* Finds the functions.  false: PyTorch is not loaded, or lacks some; out_error says which. */
+bool torch_open(char *out_error, size_t capacity);
+/* Of a dtype that PyTorch has; false: it has not. */
+bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype);
+bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code);
+/* What the last failure was, where PyTorch tells. */
+const char *torch_what(void);
+
+#endif

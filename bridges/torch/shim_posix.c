@@ -1,0 +1,75 @@
+/* Opening PyTorch's functions; see shim.h. */
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION(major, minor) ((uint64_t)(major) << 56 | (uint64_t)(minor) << 48)
+enum { DTYPES = 32 };
+
+torch_api_t torch;
+uint64_t torch_build_version;
+static struct {
+  int32_t code;
+  tenon_dtype_t dtype;
+} dtypes[DTYPES];
+static int dtype_count;
+
+static void add_dtype(void *library, const char *name, uint32_t dtype) {
+  int32_t (*code)(void) = NULL;
+  *(void **)&code = dlsym(library, name);
+  if (code) dtypes[dtype_count].code = code(), dtypes[dtype_count++].dtype = tenon_dtype(dtype);
+}
+
+bool torch_open(char *out_error, size_t capacity) {
+  static bool is_open;
+  if (is_open) return true;
+  void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) library = dlopen(NULL, RTLD_LAZY); /* it is linked into the program, or has another name */
+  size_t used = 0;
+#define FIND(result, name, parameters)                                                                                 \
+  if (!(*(void **)&torch.name = library ? dlsym(library, #name) : NULL))                                               \
+    used += (size_t)snprintf(out_error + used, used < capacity ? capacity - used : 0, "%s" #name, used ? ", " : "");
+#define TRY(result, name, parameters) *(void **)&torch.name = library ? dlsym(library, #name) : NULL;
+  *out_error = 0;
+  TORCH_FUNCTIONS(FIND)
+  TORCH_OPTIONAL(TRY)
+  *(void **)&torch.operator_delete = dlsym(RTLD_DEFAULT, "_ZdlPv");
+  if (!torch.operator_delete && library) *(void **)&torch.operator_delete = dlsym(library, "_ZdlPv");
+  if (!torch.aoti_torch_abi_version) {
+    snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch first");
+    return false;
+  }
+  const uint64_t version = torch.aoti_torch_abi_version();
+  if (used) {
+    char missing[600];
+    snprintf(missing, sizeof missing, "%s", out_error);
+    snprintf(out_error, capacity, "PyTorch %d.%d lacks functions of its C interface (%s): 2.11 or newer is needed",
+             (int)(version >> 56), (int)(version >> 48 & 255), missing);
+    return false;
+  }
+#define DTYPE(name, dtype) add_dtype(library, "aoti_torch_dtype_" #name, dtype);
+  TORCH_DTYPES(DTYPE)
+  torch_build_version = version < VERSION(2, 13) ? VERSION(2, 11) : VERSION(2, 13);
+  return is_open = true;
+}
+
+bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype) {
+  for (int i = 0; i < dtype_count; i++)
+    if (dtypes[i].code == code) return *out_dtype = dtypes[i].dtype, true;
+  return false;
+}
+
+bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
+  for (int i = 0; i < dtype_count; i++)
+    if (tenon_dtype_id(dtypes[i].dtype) == tenon_dtype_id(dtype)) return *out_code = dtypes[i].code, true;
+  return false;
+}
+
+const char *torch_what(void) {
+  const char *what = torch.torch_exception_get_what_without_backtrace
+                         ? torch.torch_exception_get_what_without_backtrace()
+                         : NULL;
+  return what && *what ? what : "PyTorch printed why";
+}

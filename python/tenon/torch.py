@@ -1,0 +1,227 @@
+"""Operators of Tenon's libraries as operators of PyTorch's.
+
+    import tenon, tenon.torch
+    tenon.load("gelu.so")
+    tenon.torch.register("demo")            # its namespace, or what tenon.load gave
+    y = torch.ops.demo.gelu(x, approximate="tanh")
+
+Kernels run by PyTorch's C interface, without Python; fakes (for torch.compile, torch.export) are made of the shapes that operators state, and
+gradients of the rules that they state.  Nothing is compiled, and one libtenon_torch.so serves every PyTorch from 2.11 on.
+"""
+import ctypes
+import os
+
+import torch
+
+from . import _core, _gradient
+from ._library import Library
+
+_DTYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
+           "i64": torch.int64, "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "bool": torch.bool, "c64": torch.complex64,
+           "c128": torch.complex128, "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_WORDS = {"and", "or", "not", "if", "else", "for", "in", "is", "def", "return", "while", "None"}
+_registered = {}  # namespace: {name: why it was left out, or None}
+_libraries = []  # they end what they registered when they go
+
+
+def _bridge():
+    if not hasattr(_bridge, "library"):
+        here = os.path.dirname(os.path.abspath(__file__))
+        places = [os.path.join(here, "lib", "libtenon_torch.so"), os.path.join(here, "..", "..", "libtenon_torch.so")]
+        path = next((p for p in places if os.path.exists(p)), None)
+        if path is None:
+            raise _core.NotFoundError(f"libtenon_torch.so is in none of {', '.join(os.path.dirname(p) for p in places)}: reinstall Tenon")
+        library = ctypes.CDLL(path)
+        library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
+        library.tenon_torch_release.argtypes = [ctypes.c_void_p]
+        _bridge.library = library
+    return _bridge.library
+
+
+def register(library="core"):
+    """Makes all operators of a library (tenon.load's, or its namespace) PyTorch's: torch.ops.NAMESPACE.NAME, as long as the process.
+
+    Again it does nothing.  Gives those that were left out, with the reason: {"core::if": "it has a graph as an attribute"}.
+    """
+    namespace = library.name if isinstance(library, Library) else str(library)
+    if namespace not in _registered:
+        report, error = ctypes.c_void_p(), ctypes.c_char_p()
+        if _bridge().tenon_torch_register(namespace.encode(), ctypes.byref(report), ctypes.byref(error)):
+            raise _core.Error(f"{namespace} was not registered with PyTorch: {error.value.decode()}")
+        lines = ctypes.string_at(report).decode().splitlines()
+        _bridge().tenon_torch_release(report)
+        rows = [line.split("\t") for line in lines]
+        _registered[namespace] = {name: why or None for name, why, *_ in rows}
+        by_parts = {name for name, _, _, gradient in rows if gradient}
+        home = torch.library.Library(namespace, "FRAGMENT")
+        _libraries.append(home)
+        for name, why in _registered[namespace].items():
+            if why is None:
+                _complete(_core.find(name), home, name in by_parts)
+    return {name: why for name, why in _registered[namespace].items() if why}
+
+
+def torch_name(name):
+    """Names that are words of PyTorch's schemas have a line behind them: core::and is torch.ops.core.and_."""
+    return name + "_" if name in _WORDS else name
+
+
+def overload(name, is_gradient=False):
+    """The torch operator of "ns::name"; its library is registered if it is not yet."""
+    namespace, own = name.split("::")
+    register(namespace)
+    own, _, variant = own.partition(".")
+    if is_gradient:
+        variant = variant + "_vjp" if variant else "vjp"
+    return getattr(getattr(getattr(torch.ops, namespace), torch_name(own)), variant or "default")
+
+
+def _complete(op, home, by_parts):
+    """What PyTorch wants besides a kernel."""
+    space, own = op.name.split("::")
+    name = f"{space}::{torch_name(own)}"
+    torch.library.register_fake(name, _fake(op), lib=home)
+    if not op.results or any(p["written"] or (p["kind"] == "Tensor" and p["keyword"]) for p in op.parameters):  # PyTorch takes no gradients of such
+        return
+    rules = _gradient.rules(op)
+    if rules is not None:
+        forward, backward = _gradient.functions(op, rules, lambda *given: bound(op, *given), overload)
+    elif by_parts:
+        torch.library.register_fake(name + ("_" if "." in own else ".") + "vjp", _fake_of_gradient(op), lib=home)
+        forward, backward = _gradient.functions_by_parts(op, lambda *given: bound(op, *given), lambda: overload(op.name, True))
+    else:
+        return
+    torch.library.register_autograd(name, backward, setup_context=forward, lib=home)
+
+
+def bound(op, args, named):
+    """The value of each argument by name, as a call binds them."""
+    values = {}
+    for i, parameter in enumerate(op.parameters):
+        name = parameter["name"]
+        if i < len(args):
+            values[name] = args[i]
+        else:
+            values[name] = named.get(torch_name(name), parameter["default"])
+        if values[name] is None and parameter["kind"] == "str[]":
+            values[name] = parameter["default"]
+    return values
+
+
+# ---- fakes: shapes with symbols -------------------------------------------------------------------------------------
+
+class _Symbols:
+    """Extents of a trace and the numbers that stand for them: -1 - k."""
+
+    def __init__(self):
+        self.extents, self.numbers = [], {}
+
+    def number(self, extent):
+        if not isinstance(extent, torch.SymInt):
+            return int(extent)
+        key = getattr(extent.node, "expr", extent)
+        if key not in self.numbers:
+            self.extents.append(extent)
+            self.numbers[key] = -len(self.extents)
+        return self.numbers[key]
+
+    def meta(self, tensor):
+        if tensor is None:
+            return None
+        if isinstance(tensor, (list, tuple)):
+            return [self.meta(t) for t in tensor]
+        if tensor.dtype not in _NAMES:
+            raise _core.InvalidError(f"{tensor.dtype} has no counterpart in Tenon")
+        return _NAMES[tensor.dtype], [self.number(e) for e in tensor.shape]
+
+    def value(self, kind, value):
+        if kind == "Tensor":  # an attribute: its dtype counts
+            return _core.empty([int(e) for e in value.shape], _NAMES[value.dtype])
+        if isinstance(value, torch.dtype):
+            return _NAMES[value]
+        if isinstance(value, torch.device):
+            return str(value)
+        if isinstance(value, torch.SymInt):
+            return (self.number(value),) if kind == "dim" else int(value)
+        if isinstance(value, (list, tuple)):
+            return [int(v) if isinstance(v, torch.SymInt) else v for v in value]
+        return value
+
+
+def _found(most):
+    """An extent that only data tells."""
+    bounds = {"min": 0, "max": most} if isinstance(most, int) and most >= 2 else {"min": 0}
+    return torch.library.get_ctx().new_dynamic_size(**bounds)
+
+
+def _broadcast(a, b):
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+    if guard_or_false(a == b) or guard_or_false(b == 1):
+        return a
+    if guard_or_false(a == 1):
+        return b
+    torch._check(a == b)
+    return a
+
+
+_OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a // b, "ceil_div": lambda a, b: (a + b - 1) // b,
+               "mod": lambda a, b: a % b, "min": torch.sym_min, "max": torch.sym_max, "broadcast": _broadcast}
+
+
+def _extent(tree, symbols, made):
+    if isinstance(tree, int):
+        return tree
+    if tree[0] == "symbol":
+        return symbols.extents[tree[1]]
+    operation, key = tree[:2]
+    if key not in made:
+        if operation in _OPERATIONS:
+            made[key] = _OPERATIONS[operation](*(_extent(t, symbols, made) for t in tree[2:4]))
+        elif operation == "bound":
+            made[key] = _found(_extent(tree[2], symbols, made))
+        elif operation == "unknown":
+            made[key] = _found(None)
+        else:
+            a, b = (_extent(t, symbols, made) for t in tree[2:4])
+            if operation == "equal":
+                torch._check(a == b)
+                made[key] = a
+            else:
+                made[key] = torch.sym_ite(a == b if operation == "test_equal" else a < b, 1, 0)
+    return made[key]
+
+
+def _empty(spec, symbols, made, device):
+    if isinstance(spec, list):
+        return [_empty(s, symbols, made, device) for s in spec]
+    dtype, extents = spec
+    return torch.empty([_extent(e, symbols, made) for e in extents], dtype=_DTYPES[dtype], device=device)
+
+
+def _fake(op):
+    tensors = [p for p in op.parameters if p["tensor"]]
+    attributes = [p for p in op.parameters if not p["tensor"]]
+    written = {p["mark"] for p in tensors if p["written"] and p["mark"]}  # results that are these are none for PyTorch
+
+    def fake(*args, **named):
+        values, symbols, made = bound(op, args, named), _Symbols(), {}
+        metas = [symbols.meta(values[p["name"]]) for p in sorted(tensors, key=lambda p: p["index"])]
+        given = {p["name"]: symbols.value(p["kind"], values[p["name"]]) for p in attributes if values[p["name"]] is not None}
+        wanted = named.get("wanted", 0)
+        specs, facts = op._infer(metas, given, len(symbols.extents), wanted)
+        for k, tree in facts:
+            torch._check(symbols.extents[k] == _extent(tree, symbols, made))
+        flat = [t for v in values.values() for t in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(t, torch.Tensor)]
+        device = flat[0].device if flat else values.get("device", "cpu")
+        results = [None if spec is None else _empty(spec, symbols, made, device) for r, spec in zip(op.results, specs) if r["mark"] not in written]
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+    return fake
+
+
+def _fake_of_gradient(op):
+    def fake(*args, grads, given, inputs, **named):
+        values = bound(op, args, named)
+        wanted = [values[p["name"]] for p in sorted((p for p in op.parameters if p["tensor"]), key=lambda p: p["index"]) if inputs >> p["index"] & 1]
+        return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for v in wanted if v is not None for t in (v if isinstance(v, (list, tuple)) else [v])]
+    return fake

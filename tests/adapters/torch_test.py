@@ -1,0 +1,280 @@
+"""Operators of Tenon's as operators of PyTorch's: torch.library.opcheck, values and gradients beside PyTorch's own, tracing, errors."""
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import warnings
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+FOLDER = tempfile.mkdtemp(prefix="tenon-torch-")
+os.environ["TENON_CACHE"] = os.path.join(FOLDER, "cache")
+sys.path[:0] = [os.path.join(BUILD, "python"), os.path.join(ROOT, "tests", "acceptance")]
+import numpy as np
+import torch
+
+import tenon
+import tenon.torch
+import gradient_cases, gradient_cases_index, gradient_cases_norms, gradient_cases_sampling, gradient_cases_sequence, gradient_cases_spatial  # noqa: F401, E401
+from gradients import CASES, results_of, torch_gradients, torch_of, weights_of
+
+warnings.simplefilter("ignore")
+logging.disable(logging.CRITICAL)
+core = torch.ops.core
+SIZES = "its result's rank or extents are the values of an integer tensor, which tracing does not know"
+UNTRACED = {name: SIZES for name in ("expand", "reshape", "sum_to", "spread", "strided_copy", "col2im", "dft", "stft", "deform_patches", "affine_grid", "global_average_pool")}
+checks = {"passed": 0, "skipped": []}
+
+
+def attributes(attrs):
+    """Of the cases, for PyTorch: dtypes are its own, and texts have no quotes."""
+    def value(name, v):
+        if name in ("to", "dtype"):
+            return tenon.torch._DTYPES[v]
+        if isinstance(v, str):
+            return v.strip("'")
+        return list(v) if isinstance(v, tuple) else v
+    return {name: value(name, v) for name, v in attrs.items()}
+
+
+def function_of(name, attrs):
+    op, named = tenon.torch.overload("core::" + name), attributes(attrs)
+    parameters = [p for p in tenon._core.find("core::" + name).parameters if not p["keyword"]]
+
+    def call(*args):
+        args = list(args)
+        while args and args[-1] is None and parameters[len(args) - 1]["has_default"]:
+            args.pop()
+        return op(*args, **named)
+    return call
+
+
+def flat(results):
+    return tuple(t for r in results for t in (r if isinstance(r, list) else [r]))
+
+
+def leaves(arrays, wanted):
+    def leaf(value, i):
+        if value is None or isinstance(value, list):
+            return value if value is None else [leaf(v, i) for v in value]
+        t = torch_of(value)
+        return t.requires_grad_() if i in wanted and t.is_floating_point() else t
+    return [leaf(a, i) for i, a in enumerate(arrays)]
+
+
+class Builtins(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.left_out = tenon.torch.register("core")
+
+    def test_all_but_those_with_graphs_are_there(self):
+        self.assertEqual(sorted(self.left_out), ["core::if", "core::loop", "core::scan"])
+        for name in tenon._core.names():
+            if name not in self.left_out:
+                self.assertTrue(callable(tenon.torch.overload(name)))
+        self.assertEqual(tenon.torch.register("core"), self.left_out)  # again it does nothing
+
+    def test_opcheck_is_clean(self):
+        seen = set()
+        for name, _, attrs, arrays, wanted in CASES:
+            if name in seen:
+                continue
+            seen.add(name)
+            args = leaves(arrays, wanted)
+            parameters = tenon._core.find("core::" + name).parameters
+            while args and args[-1] is None and parameters[len(args) - 1]["has_default"]:
+                args.pop()
+            utilities = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")[:2 if name in UNTRACED else 4]
+            if name in UNTRACED:
+                checks["skipped"].append(f"opcheck of {name} with fakes: {UNTRACED[name]}")
+            with self.subTest(op=name):
+                self.assertEqual(set(torch.library.opcheck(tenon.torch.overload("core::" + name), tuple(args), attributes(attrs), test_utils=utilities).values()), {"SUCCESS"})
+                checks["passed"] += 1
+        self.assertGreater(len(seen), 130)
+
+    def test_values_are_those_of_pytorch(self):
+        for name, function, attrs, arrays, _ in CASES:
+            with self.subTest(op=name, attrs=attrs):
+                found = flat(results_of(function_of(name, attrs), [torch_of(a) for a in arrays]))
+                for f, e in zip(found, results_of(function, [torch_of(a) for a in arrays])):
+                    if e is not None:
+                        torch.testing.assert_close(f.to(e.dtype), e, rtol=1e-9, atol=1e-12)
+
+    def agree(self, second):
+        for name, function, attrs, arrays, wanted in CASES:
+            with self.subTest(op=name, attrs=attrs):
+                weights = weights_of(function, arrays)
+                found = torch_gradients(lambda *a: flat(results_of(function_of(name, attrs), a)), arrays, wanted, weights, second)
+                for f, e in zip(found, torch_gradients(function, arrays, wanted, weights, second)):
+                    np.testing.assert_allclose(f, e, rtol=1e-7 if second else 1e-9, atol=1e-9 if second else 1e-12)
+
+    def test_gradients_are_those_of_pytorch(self):
+        self.agree(False)
+
+
+GELU = os.path.join(ROOT, "examples", "01_gelu", "gelu.c")
+KINDS = """#include <tenon/op.h>
+static tenon_status_t scale_run(tenon_call_t *c) {
+  for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++) ((float *)c->inputs[0]->data)[i] *= (float)c->attrs[0].as.f;
+  return TENON_OK;
+}
+static tenon_status_t total_run(tenon_call_t *c) { /* of all of a list, and of one that may be absent */
+  float sum = 0;
+  for (int64_t k = 0; k < c->inputs[0]->shape[0]; k++) {
+    const tenon_tensor_t *t = ((tenon_tensor_t **)c->inputs[0]->data)[k];
+    for (int64_t i = 0; i < tenon_count(t); i++) sum += ((float *)t->data)[i];
+  }
+  if (c->inputs[1]) sum += 100 * ((float *)c->inputs[1]->data)[0];
+  ((float *)c->outputs[0]->data)[0] = sum + (float)c->attrs[0].as.i + (c->attrs[1].kind ? (float)c->attrs[1].as.f : 0.5f);
+  return TENON_OK;
+}
+static tenon_status_t fails_run(tenon_call_t *c) { return tenon_fail(c, TENON_INVALID, "this is all that it does"); }
+TENON_LIBRARY(kinds, "1.0.0",
+  TENON_OP("scale_(Tensor(a!) x, *, float by) -> Tensor(a!)", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", scale_run)),
+  TENON_OP("total(Tensor[] xs, Tensor? more=None, *, str['none', 'one', 'two'] choice='none', float? extra=None) -> Tensor",
+    TENON_TYPES("xs: f32; more = xs; out = xs"), TENON_SHAPES("out: []"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", total_run)),
+  TENON_OP("fails(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails_run)))
+"""
+
+
+class Custom(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        path = os.path.join(FOLDER, "kinds.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(KINDS)
+        cls.library = os.path.join(FOLDER, "gelu.so")
+        subprocess.run([os.path.join(BUILD, "tenon"), "build", GELU, "-o", cls.library], check=True, stdout=subprocess.DEVNULL)
+        cls.numpy = tenon.load(cls.library)
+        for made in cls.numpy, tenon.load(path), "core":
+            tenon.torch.register(made)
+        cls.gelu, cls.kinds = staticmethod(torch.ops.demo.gelu), torch.ops.kinds
+
+    def check(self, op, args, named=None):
+        self.assertEqual(set(torch.library.opcheck(op.default, args, named or {}).values()), {"SUCCESS"})
+
+    def test_one_file_serves_numpy_and_pytorch_with_the_same_numbers(self):
+        x = torch.linspace(-3, 3, 101)
+        y = self.gelu(x)
+        self.assertTrue(np.array_equal(y.numpy(), self.numpy.gelu(x.numpy())))
+        torch.testing.assert_close(y, torch.nn.functional.gelu(x), rtol=1e-6, atol=1e-6)
+
+    def test_opcheck(self):
+        self.check(torch.ops.demo.gelu, (torch.randn(3, 4, requires_grad=True),))
+        self.check(self.kinds.scale_, (torch.randn(3),), {"by": 2.0})
+        self.check(self.kinds.total, ([torch.randn(2), torch.randn(3)],))
+        self.check(self.kinds.total, ([torch.randn(2)], torch.randn(1)), {"choice": "two", "extra": 0.25})
+        self.check(torch.ops.core.nonzero, (torch.randn(5),))
+
+    def test_arguments_of_every_kind(self):
+        xs = [torch.tensor([1.0, 2.0]), torch.tensor([3.0])]
+        self.assertEqual(self.kinds.total(xs).item(), 6.5)
+        self.assertEqual(self.kinds.total(xs, torch.tensor([2.0]), choice="two", extra=0.25).item(), 208.25)
+        x = torch.ones(3)
+        self.assertIsNone(self.kinds.scale_(x, by=3.0))  # PyTorch lets operators that write give nothing back
+        self.assertEqual(x.tolist(), [3, 3, 3])
+        self.assertEqual(core.and_(torch.tensor([True, False]), torch.tensor([True, True])).tolist(), [True, False])
+        self.assertEqual([t.tolist() for t in core.split(torch.arange(4.0), count=2)], [[0, 1], [2, 3]])
+        turned = torch.arange(6.0).reshape(2, 3).t()
+        self.assertTrue(torch.equal(core.add(turned, turned), 2 * turned))
+        self.assertEqual(core.add(torch.empty(0, 3), torch.ones(3)).shape, (0, 3))
+        for dtype in torch.float16, torch.bfloat16, torch.float64, torch.int64:
+            self.assertEqual(core.add(torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype)).dtype, dtype)
+        self.assertEqual(core.cast(torch.ones(2), to=torch.int64).dtype, torch.int64)
+
+    def test_results_live_as_long_as_they_are_wanted(self):
+        kept = [core.add(torch.full((1000,), float(i)), torch.ones(1000)) for i in range(200)]
+        self.assertEqual([t[999].item() for t in kept], [i + 1.0 for i in range(200)])
+
+    def test_compiling_and_exporting(self):
+        def f(x, w):
+            y = core.softmax(core.matmul(self.gelu(x), w), axis=-1)
+            self.kinds.scale_(y, by=2.0)
+            return y.sum(0), core.nonzero(x[0] > 0).shape
+        w = torch.randn(4, 5)
+        compiled = torch.compile(f, fullgraph=True, dynamic=True, backend="inductor")
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            for n in 6, 9, 3:
+                x = torch.randn(n, 4)
+                a, b = compiled(x, w), f(x, w)
+                torch.testing.assert_close(a[0], b[0])
+                self.assertEqual(a[1], b[1])
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return torch.ops.demo.gelu(x) + 1
+        program = torch.export.export(Model(), (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim("n")},))
+        path = os.path.join(FOLDER, "gelu.pt2")
+        torch.export.save(program, path)
+        x = torch.randn(7, 4)
+        torch.testing.assert_close(torch.export.load(path).module()(x), self.gelu(x) + 1)
+
+    def test_training_through_a_compiled_function(self):
+        x, w = torch.randn(6, 4, requires_grad=True), torch.randn(4, 3, requires_grad=True)
+        def f(x, w):
+            return core.matmul(self.gelu(x), w).square().sum()
+        expected = torch.autograd.grad((torch.nn.functional.gelu(x) @ w).square().sum(), (x, w))
+        for function in f, torch.compile(f, fullgraph=True, backend="aot_eager"):
+            for a, b in zip(torch.autograd.grad(function(x, w), (x, w)), expected):
+                torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+    def test_gradcheck(self):
+        x, w = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((3, 4), (4, 2)))
+        self.assertTrue(torch.autograd.gradcheck(core.matmul, (x, w)) and torch.autograd.gradgradcheck(core.matmul, (x, w)))
+        self.assertTrue(torch.autograd.gradcheck(core.tanh, (x,)) and torch.autograd.gradgradcheck(core.tanh, (x,)))
+
+    def test_torchscript(self):
+        @torch.jit.script
+        def f(x: torch.Tensor):
+            return torch.ops.demo.gelu(x)
+        x = torch.randn(5)
+        self.assertTrue(torch.equal(f(x), self.gelu(x)))
+        self.assertTrue(torch.equal(torch.jit.trace(lambda t: self.gelu(t), (x,))(x), self.gelu(x)))
+
+    def test_threads(self):
+        x, failures = torch.randn(64, 64), []
+        expected = core.matmul(x, x)
+        def work():
+            for _ in range(200):
+                if not torch.equal(core.matmul(x, x), expected):
+                    failures.append(1)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        self.assertEqual(failures, [])
+
+    def test_errors_name_operator_and_argument_and_the_next_call_works(self):
+        x = torch.ones(3)
+        for call, text in ((lambda: self.kinds.fails(x), "kinds::fails: this is all that it does"), (lambda: core.matmul(torch.ones(2, 3), torch.ones(4, 5)), "core::matmul"),
+                           (lambda: self.gelu(x.to(torch.int32)), "demo::gelu"), (lambda: self.kinds.total([x], choice="three"), "kinds::total: choice: expected one of 'none', 'one', 'two'; found 'three'"),
+                           (lambda: self.gelu(), "missing value for argument 'x'"), (lambda: core.softmax(x, other=1), "Unknown keyword argument 'other'"),
+                           (lambda: core.add(torch.ones(3, dtype=torch.complex32), x), "core::add: a: its dtype has no counterpart in Tenon")):
+            with self.subTest(text=text), self.assertRaisesRegex(RuntimeError, text.replace("(", r"\(")):
+                call()
+            self.assertEqual(self.gelu(torch.zeros(1)).item(), 0)
+        with self.assertRaisesRegex(tenon.Error, "no library 'nobody' with operators is loaded"):
+            tenon.torch.register("nobody")
+        with self.assertRaises((RuntimeError, NotImplementedError)):
+            self.gelu(torch.ones(3).to_sparse())
+
+    def test_a_library_that_pytorch_calls_is_not_unloaded(self):
+        with self.assertRaises(tenon.Error):
+            self.numpy.unload()
+
+    def test_without_pytorch_the_bridge_says_so(self):
+        code = ("import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); report, error = ctypes.c_void_p(), ctypes.c_char_p(); "
+                "status = lib.tenon_torch_register(b'core', ctypes.byref(report), ctypes.byref(error)); print(status, error.value.decode())")
+        done = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "libtenon_torch.so")], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch first\n")
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=0)
+    result = program.result
+    bad = len(result.failures) + len(result.errors)
+    for line in sorted(set(checks["skipped"])):
+        print("skip:", line)
+    print(f"{result.testsRun - len({str(t) for t, _ in result.failures + result.errors}) + checks['passed']} passed, {bad} failed, {len(set(checks['skipped'])) + len(result.skipped)} skipped")
+    sys.exit(bool(bad))
