@@ -38,10 +38,10 @@ sanitize: build ## all C tests and the ONNX cases under address, undefined and t
 stress: build ## kernels and libraries come and go while others call: 10 s, and 60 s under the thread sanitizer
 	@scripts/stress.sh $(BUILD)
 
-sim-seeds: build ## streams of the simulated device with 1,000 seeds of random delays
+sim-seeds: build zoo ## streams of the simulated device with 1,000 seeds of random delays
 	@cmake --build $(BUILD) --target test_device_order test_device_placement --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order && SIM_SEEDS=1000 $(BUILD)/tests/test_device_placement && SIM_SEEDS=1000 TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/device_models_test.py sim-spread
 
-device-failures: zoo ## each allocation, copy, launch and piece of work of MiniLM on a device fails in turn (FAILURES_MODEL=... of another model)
+device-failures: build zoo ## each allocation, copy, launch and piece of work of MiniLM on a device fails in turn (FAILURES_MODEL=... of another model)
 	@cmake --build $(BUILD) --target test_device_model_failures --parallel $$(nproc) >$(BUILD)/failures.log && TENON_SHOW=1 FAILURES_MODEL=$(or $(FAILURES_MODEL),$(BUILD)/zoo/minilm_16.onnx) $(BUILD)/tests/test_device_model_failures
 
 device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
