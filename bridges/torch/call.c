@@ -4,15 +4,44 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A generator for one call, seeded by a number of PyTorch's own, so that torch.manual_seed holds; NULL: `why` says. */
+static tenon_generator_t *generator_of(frame_t *f) {
+  const int64_t one = 1;
+  torch_tensor_t number = NULL;
+  void *data = NULL;
+  tenon_generator_t *made = NULL;
+  int32_t bad = !torch.aoti_torch_cpu_randint_low_out ||
+                torch.aoti_torch_empty_strided(1, &one, &one, torch.aoti_torch_dtype_int64(),
+                                               torch.aoti_torch_device_type_cpu(), -1, &number) ||
+                torch.aoti_torch_cpu_randint_low_out(number, 0, INT64_MAX, &one, 1) ||
+                torch.torch_get_mutable_data_ptr(number, &data);
+  if (bad) frame_fail(f, "PyTorch gives no random number: ", torch_what());
+  else if (tenon_generator_create((uint64_t) * (int64_t *)data, &made) != TENON_OK) frame_fail(f, tenon_error(), "");
+  if (number) (void)torch.aoti_torch_delete_tensor_object(number);
+  return made;
+}
+
+static tenon_status_t call(frame_t *f, tenon_tensor_t **outputs, uint64_t wanted) {
+  const operator_t *self = f->self;
+  if (!(self->traits & TENON_RANDOM))
+    return tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted);
+  tenon_generator_t *generator = generator_of(f);
+  if (!generator) return TENON_OK; /* and `why` is set */
+  tenon_generator_t *before = tenon_generator_use(generator);
+  tenon_status_t status = tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted);
+  (void)tenon_generator_use(before);
+  tenon_generator_release(generator);
+  return status;
+}
+
 static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   tenon_tensor_t *outputs[OPERATOR_MOST];
   if (!frame_arguments(f, stack)) return;
   const uint64_t wanted = self->has_wanted ? stack[self->argument_count] : 0;
   memset(outputs, 0, self->output_count * sizeof *outputs);
-  if (tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted) == TENON_OK)
-    (void)frame_results(f, outputs, out);
-  else snprintf(f->why, sizeof f->why, "%s", tenon_error());
+  if (call(f, outputs, wanted) != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
+  else if (!*f->why) (void)frame_results(f, outputs, out);
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------------------- */

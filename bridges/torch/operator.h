@@ -9,7 +9,7 @@ enum { OPERATOR_MOST = 64, OPERATORS_MOST = 4096 };
 typedef struct operator_t {
   const tenon_op_t *op;
   const char *name; /* "demo::gelu" */
-  uint32_t argument_count, input_count, attr_count, output_count;
+  uint32_t traits, argument_count, input_count, attr_count, output_count;
   tenon_argument_t *arguments; /* in the schema's order */
   tenon_argument_t *results;
   bool is_gradient;           /* its gradient, by Tenon's own record, of operators that state no rule */

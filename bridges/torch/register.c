@@ -27,12 +27,21 @@ typedef struct registration_t {
   report_t report;
 } registration_t;
 
+static int32_t define_schema(torch_library_t library, const operator_t *self, const char *schema) {
+  int32_t tags[3], count = 0;
+  if (!torch.torch_library_def_with_tags) return torch.aoti_torch_library_def(library, schema);
+  tags[count++] = torch.torch_tag_pt2_compliant_tag();
+  if (self->traits & TENON_POINTWISE && !self->is_gradient) tags[count++] = torch.torch_tag_pointwise();
+  if (self->traits & TENON_RANDOM) tags[count++] = torch.torch_tag_nondeterministic_seeded();
+  return torch.torch_library_def_with_tags(library, schema, tags, count);
+}
+
 static bool define(registration_t *r, operator_t *self, const char *schema, char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
-  if (torch.aoti_torch_library_def(r->definitions, schema) ||
+  if (define_schema(r->definitions, self, schema) ||
       torch.torch_library_impl(r->kernels, name, thunk, torch_build_version))
     return snprintf(why, capacity, "PyTorch refuses %s: %s", schema, torch_what()), false;
   return true;

@@ -18,6 +18,7 @@ operator_t *operator_new(const tenon_op_t *op, bool is_gradient, char *why, size
   if (!self) return snprintf(why, capacity, "out of memory"), NULL;
   *self = (operator_t){.op = op,
                        .name = info.name,
+                       .traits = info.traits,
                        .argument_count = inputs + attrs,
                        .input_count = inputs,
                        .attr_count = attrs,

@@ -21,6 +21,7 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(uint64_t, aoti_torch_abi_version, (void)) \
   X(int32_t, aoti_torch_device_type_cpu, (void)) \
   X(int32_t, aoti_torch_layout_strided, (void)) \
+  X(int32_t, aoti_torch_dtype_int64, (void)) \
   X(int32_t, aoti_torch_get_data_ptr, (torch_tensor_t, void **)) \
   X(int32_t, torch_get_const_data_ptr, (torch_tensor_t, const void **)) \
   X(int32_t, torch_get_mutable_data_ptr, (torch_tensor_t, void **)) \
@@ -52,7 +53,12 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
 #define TORCH_OPTIONAL(X) \
   X(const char *, torch_exception_get_what_without_backtrace, (void)) \
   X(int32_t, torch_new_stable_ivalue, (torch_value_t **)) \
-  X(int32_t, torch_delete_stable_ivalue, (torch_value_t *))
+  X(int32_t, torch_delete_stable_ivalue, (torch_value_t *)) \
+  X(int32_t, torch_library_def_with_tags, (torch_library_t, const char *, const int32_t *, int32_t)) \
+  X(int32_t, torch_tag_pt2_compliant_tag, (void)) \
+  X(int32_t, torch_tag_pointwise, (void)) \
+  X(int32_t, torch_tag_nondeterministic_seeded, (void)) \
+  X(int32_t, aoti_torch_cpu_randint_low_out, (torch_tensor_t, int64_t, int64_t, const int64_t *, int64_t))
 #define TORCH_CXX(X) /* boxes of releases before 2.13 */ \
   X(void, operator_delete, (void *))
 #define TORCH_DTYPES(X) /* name in aoti_torch_dtype_NAME, our dtype */ \

@@ -3,6 +3,8 @@ import ast
 import re
 
 import torch
+from torch.autograd import forward_ad
+from torch._functorch.utils import enable_single_level_autograd_function
 
 from . import _core
 
@@ -84,6 +86,7 @@ def functions(op, rules, bound, overload):
     pointwise = "pointwise" in op.traits
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
+        ctx.count = len(inputs)
         values = bound(inputs, keyword_only_inputs or {})
         made = dict(zip(results, output if isinstance(output, tuple) and len(results) > 1 else (output,)))
         ctx.values, ctx.places, saved = {}, {}, []
@@ -135,6 +138,7 @@ def functions(op, rules, bound, overload):
         return overload(value.name)(*args, **named)
 
     def backward(ctx, *grads):
+        count = ctx.count
         saved, names = ctx.saved_tensors, dict(ctx.values)
         for name, (at, count) in ctx.places.items():
             names[name] = saved[at] if count is None else list(saved[at:at + count])
@@ -161,7 +165,7 @@ def functions(op, rules, bound, overload):
                 if pointwise and shape is not None and gradient is not None and gradient.shape != shape:
                     gradient = gradient.sum_to_size(shape)
                 gradients[name] = gradient if shape is not None or name in lists else None
-        return tuple(gradients.get(name) for name in inputs)
+        return tuple(gradients.get(name) for name in inputs[:count])
 
     return setup, backward
 
@@ -171,6 +175,7 @@ def functions_by_parts(op, bound, gradient):
     inputs = [p for p in op.parameters if not p["keyword"]]
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
+        ctx.count = len(inputs)
         values = bound(inputs, keyword_only_inputs or {})
         ctx.values, saved = {}, []
         for name, value in values.items():
@@ -199,16 +204,56 @@ def functions_by_parts(op, bound, gradient):
                 order.append(p)
         given = sum(1 << i for i, g in enumerate(grads) if g is not None)
         if not wanted or not given:
-            return tuple(None for _ in inputs)
+            return tuple(None for _ in inputs[:ctx.count])
         named = {p["name"]: values[p["name"]] for p in op.parameters if p["keyword"] and values[p["name"]] is not None}
         made = iter(gradient()(*(values[p["name"]] for p in inputs), grads=[g.contiguous() for g in grads if g is not None], given=given, inputs=wanted, **named))
         found = {}
         for p in sorted(order, key=lambda p: p["index"]):
             value = values[p["name"]]
             found[p["name"]] = [next(made) for _ in value] if isinstance(value, list) else next(made)
-        return tuple(found.get(p["name"]) for p in inputs)
+        return tuple(found.get(p["name"]) for p in inputs[:ctx.count])
 
     return setup, backward
+
+
+class _Named:
+    """Keyword arguments on their way through Function.apply, which takes none."""
+
+    def __init__(self, values):
+        self.values = values
+
+
+def kernel(name, overload, setup, backward):
+    """The operator's kernel for PyTorch's autograd: a Function that functorch's transforms (grad, vmap, jacrev, ...) take, too."""
+    below = torch._C._AutoDispatchBelowAutograd
+
+    def forward(*args):
+        with below():
+            return overload()(*args[:-1], **args[-1].values)
+
+    def setup_context(ctx, inputs, output):
+        setup(ctx, inputs[:-1], output, inputs[-1].values)
+
+    def back(ctx, *grads):
+        return (*backward(ctx, *grads), None)
+    def level_forward(*args):  # outside of this transform there may be others, whose gradients go on
+        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            return forward(*args)
+    members = {"setup_context": staticmethod(setup_context), "backward": staticmethod(back)}
+    function = type("Backward of " + name, (torch.autograd.Function,), {**members, "forward": staticmethod(forward)})
+    level = type("Backward of " + name, (torch.autograd.function._SingleLevelFunction,), {**members, "forward": staticmethod(level_forward)})
+
+    def run(*args, **named):
+        if forward_ad._current_level >= 0 and any(isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None for a in args):
+            raise NotImplementedError(f"{name} has no gradient in forward mode (jvp): use the backward one (vjp, grad, jacrev)")
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
+            if not torch._C._are_functorch_transforms_active():
+                return function.apply(*args, _Named(named))
+            with enable_single_level_autograd_function():
+                return level.apply(*args, _Named(named))
+        with below():
+            return overload()(*args, **named)
+    return run
 
 
 def _flat(values):

@@ -13,7 +13,7 @@ import os
 
 import torch
 
-from . import _core, _gradient
+from . import _core, _gradient, _vmap
 from ._library import Library
 
 _DTYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
@@ -82,6 +82,9 @@ def _complete(op, home, by_parts):
     space, own = op.name.split("::")
     name = f"{space}::{torch_name(own)}"
     torch.library.register_fake(name, _fake(op), lib=home)
+    if not any(p["kind"] in ("Tensor", "Tensor[]") and p["keyword"] for p in op.parameters):
+        torch.library.register_vmap(name, _vmap.rule(op, bound, lambda: overload(op.name)), lib=home)
+    _autocast(op, name, home)
     if not op.results or any(p["written"] or (p["kind"] == "Tensor" and p["keyword"]) for p in op.parameters):  # PyTorch takes no gradients of such
         return
     rules = _gradient.rules(op)
@@ -92,7 +95,35 @@ def _complete(op, home, by_parts):
         forward, backward = _gradient.functions_by_parts(op, lambda *given: bound(op, *given), lambda: overload(op.name, True))
     else:
         return
-    torch.library.register_autograd(name, backward, setup_context=forward, lib=home)
+    if any(p["kind"] == "Tensor[]" for p in [*op.parameters, *op.results]):
+        torch.library.register_autograd(name, backward, setup_context=forward, lib=home)  # it goes through lists
+    else:
+        found = []  # looked up by the first call, since it is not there yet
+
+        def own_overload():
+            if not found:
+                found.append(overload(op.name))
+            return found[0]
+        home.impl(name.split("::")[1], _gradient.kernel(op.name, own_overload, forward, backward), "Autograd")
+
+
+def _autocast(op, name, home):
+    """Those that Tenon's own autocast runs in lower precision, or in f32, do so under torch.autocast."""
+    lower, single = ("autocast " + word in op.kernels for word in ("lower", "f32"))
+    if not lower and not single:
+        return
+    below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+    def cast(value, dtype):
+        if isinstance(value, (list, tuple)):
+            return [cast(v, dtype) for v in value]
+        return value.to(dtype) if isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.bfloat16, torch.float16) else value
+
+    def run(*args, **named):
+        dtype = torch.get_autocast_dtype("cpu") if lower else torch.float32
+        with torch._C._ExcludeDispatchKeyGuard(below):
+            return overload(op.name)(*(cast(a, dtype) for a in args), **{k: cast(v, dtype) for k, v in named.items()})
+    home.impl(name.split("::")[1], run, "AutocastCPU")
 
 
 def bound(op, args, named):
@@ -104,6 +135,8 @@ def bound(op, args, named):
             values[name] = args[i]
         else:
             values[name] = named.get(torch_name(name), parameter["default"])
+        if parameter["kind"] == "dtype" and isinstance(values[name], str):
+            values[name] = _DTYPES[values[name]]
         if values[name] is None and parameter["kind"] == "str[]":
             values[name] = parameter["default"]
     return values

@@ -149,6 +149,7 @@ class Custom(unittest.TestCase):
         cls.library = os.path.join(FOLDER, "gelu.so")
         subprocess.run([os.path.join(BUILD, "tenon"), "build", GELU, "-o", cls.library], check=True, stdout=subprocess.DEVNULL)
         cls.numpy = tenon.load(cls.library)
+        warnings.simplefilter("ignore")
         for made in cls.numpy, tenon.load(path), "core":
             tenon.torch.register(made)
         cls.gelu, cls.kinds = staticmethod(torch.ops.demo.gelu), torch.ops.kinds
@@ -225,6 +226,79 @@ class Custom(unittest.TestCase):
         x, w = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((3, 4), (4, 2)))
         self.assertTrue(torch.autograd.gradcheck(core.matmul, (x, w)) and torch.autograd.gradgradcheck(core.matmul, (x, w)))
         self.assertTrue(torch.autograd.gradcheck(core.tanh, (x,)) and torch.autograd.gradgradcheck(core.tanh, (x,)))
+
+    def test_transforms(self):
+        x, w = torch.randn(5, 3, 4), torch.randn(4, 2)
+        reference = torch.nn.functional.gelu
+        torch.testing.assert_close(torch.vmap(core.add, in_dims=(0, None))(x, torch.ones(4)), x + 1)
+        torch.testing.assert_close(torch.vmap(core.add, in_dims=(0, 0))(x, x[:, 0]), x + x[:, 0].unsqueeze(1))  # of different ranks
+        torch.testing.assert_close(torch.vmap(core.matmul, in_dims=(2, None), out_dims=1)(x, torch.ones(3, 2)), torch.vmap(torch.matmul, in_dims=(2, None), out_dims=1)(x, torch.ones(3, 2)))
+        halves = torch.vmap(lambda t: core.split(t, count=2, axis=0))(torch.arange(12.0).reshape(3, 4))
+        self.assertEqual([h.tolist() for h in halves], [[[0, 1], [4, 5], [8, 9]], [[2, 3], [6, 7], [10, 11]]])
+        y = x.clone()
+        def twice(t):
+            self.kinds.scale_(t, by=2.0)
+            return t
+        self.assertTrue(torch.equal(torch.vmap(twice)(y), 2 * x) and torch.equal(y, 2 * x))
+        v = torch.randn(4)
+        torch.testing.assert_close(torch.func.jacrev(self.gelu)(v), torch.func.jacrev(reference)(v))
+        torch.testing.assert_close(torch.func.grad(lambda t: self.gelu(t).sum())(v), torch.func.grad(lambda t: reference(t).sum())(v))
+        torch.testing.assert_close(torch.vmap(torch.func.grad(lambda t: self.gelu(t @ w).sum()))(x[:, 0]), torch.vmap(torch.func.grad(lambda t: reference(t @ w).sum()))(x[:, 0]))
+        d = v.double()
+        torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(lambda t: core.tanh(t).sum()))(d), torch.func.jacrev(torch.func.jacrev(lambda t: torch.tanh(t).sum()))(d))
+        with self.assertRaisesRegex(NotImplementedError, "demo::gelu has no gradient in forward mode"):
+            torch.func.jvp(self.gelu, (v,), (torch.ones(4),))
+        graph = torch.fx.experimental.proxy_tensor.make_fx(lambda t: self.gelu(t) + 1, tracing_mode="symbolic")(v)
+        self.assertIn("torch.ops.demo.gelu.default", graph.code)
+        self.assertTrue(torch.equal(graph(torch.zeros(7)), torch.ones(7)))
+
+    def test_vmap_is_one_call_after_the_other(self):
+        for name, _, attrs, arrays, wanted in CASES:
+            if wanted != [0] or isinstance(arrays[0], list) or 0 in arrays[0].shape:
+                continue
+            with self.subTest(op=name, attrs=attrs):
+                function, rest = function_of(name, attrs), [torch_of(a) for a in arrays[1:]]
+                batch = torch.stack([torch_of(arrays[0]), torch_of(arrays[0])[...].flip(0) if arrays[0].ndim else torch_of(arrays[0])])
+                found = flat(results_of(torch.vmap(lambda t: function(t, *rest)), [batch]))
+                parts = [flat(results_of(function, [t, *rest])) for t in batch]
+                for f, *e in zip(found, *parts):
+                    torch.testing.assert_close(f, torch.stack(e), rtol=1e-12, atol=1e-12)
+
+    def test_autocast(self):
+        x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            product = core.matmul(x, w)
+            self.assertEqual((product.dtype, core.softmax(x.bfloat16()).dtype, core.add(x, x).dtype), (torch.bfloat16, torch.float32, torch.float32))
+        product.float().sum().backward()
+        self.assertEqual(w.grad.dtype, torch.float32)
+        torch.testing.assert_close(product.float(), (x @ w).detach(), rtol=2e-2, atol=2e-2)
+
+    def test_random_numbers_are_those_of_pytorchs_seed(self):
+        p = torch.full((1000,), 0.3)
+        drawn = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            drawn += [core.bernoulli(p), core.bernoulli(p)]
+        self.assertTrue(torch.equal(drawn[0], drawn[2]) and torch.equal(drawn[1], drawn[3]) and not torch.equal(drawn[0], drawn[1]))
+        self.assertTrue(250 < drawn[0].sum() < 350)
+        self.check(core.dropout, (torch.randn(5, requires_grad=True),))
+        with self.assertRaisesRegex(RuntimeError, "draws random numbers"):
+            torch.vmap(core.bernoulli)(p.reshape(2, 500))
+        self.assertEqual(torch.vmap(core.bernoulli, randomness="different")(p.reshape(2, 500)).shape, (2, 500))
+
+    def test_modes_and_subclasses_see_the_operators(self):
+        seen = []
+
+        class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                seen.append(func)
+                return func(*args, **(kwargs or {}))
+        with Mode():
+            self.gelu(torch.ones(2))
+            core.matmul(torch.ones(2, 2, requires_grad=True), torch.ones(2, 2)).sum().backward()
+        self.assertIn(torch.ops.demo.gelu.default, seen)
+        self.assertIn(core.matmul.default, seen)
+        self.assertIn(core.matmul_backward.default, seen)
 
     def test_torchscript(self):
         @torch.jit.script
