@@ -31,7 +31,23 @@ static bool extent_from(inference_t *f, PyObject *object, tenon_dim_t *out) {
   return raise_invalid("%s: symbol %lld of %zd", f->self->name, -1 - number, f->symbol_count), false;
 }
 
-/* From (dtype, extents). */
+/* The integers of a tensor that is known, or symbols of them. */
+static bool values_set(inference_t *f, PyObject *list, tenon_meta_t *meta) {
+  Py_ssize_t count = PySequence_Size(list);
+  if (count < 0 || !(meta->values = (tenon_dim_t *)room(f, (size_t)count, sizeof *meta->values))) return false;
+  meta->value_count = (uint32_t)count;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *value = PySequence_GetItem(list, i);
+    bool good = value && (PyTuple_Check(value)
+                              ? extent_from(f, PyTuple_GetItem(value, 0), &meta->values[i])
+                              : ((meta->values[i].value = PyLong_AsLongLong(value)) != -1 || !PyErr_Occurred()));
+    Py_XDECREF(value);
+    if (!good) return false;
+  }
+  return true;
+}
+
+/* From (dtype, extents), or (dtype, extents, values), where (-1 - k,) is the caller's k-th symbol. */
 static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
   PyObject *dtype = PyTuple_Check(object) ? PyTuple_GetItem(object, 0) : NULL;
   PyObject *dims = dtype ? PyTuple_GetItem(object, 1) : NULL;
@@ -48,7 +64,7 @@ static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
     Py_XDECREF(extent);
     if (!good) return false;
   }
-  return true;
+  return PyTuple_Size(object) < 3 || values_set(f, PyTuple_GetItem(object, 2), meta);
 }
 
 static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
@@ -93,6 +109,7 @@ static PyObject *tree_of(inference_t *f, tenon_dim_t dim, int depth) {
 
 static PyObject *spec_of(inference_t *f, const tenon_meta_t *meta) {
   if (!meta) Py_RETURN_NONE;
+  if (!meta->items && meta->ndim < 0) return Py_BuildValue("sO", tenon_dtype_name(meta->dtype), Py_None);
   PyObject *list = PyList_New(0);
   uint32_t count = meta->items ? meta->count : (uint32_t)(meta->ndim > 0 ? meta->ndim : 0);
   for (uint32_t i = 0; list && i < count; i++) {

@@ -123,6 +123,12 @@ def functions(op, rules, bound, overload):
             return names[value.name]
         if not isinstance(value, _Call):
             return value
+        if value.name in _OWN:
+            args = [evaluate(v, names, like) for v in value.values[:1]]
+            shape = value.values[1] if len(value.values) > 1 else None
+            if shape is None or (isinstance(shape, _Call) and shape.name == "core::shape" and isinstance(shape.values[0], _Name) and shape.values[0].name + " shape" in names):
+                if isinstance(args[0], torch.Tensor) and not value.named:
+                    return _OWN[value.name](args[0], *([names[shape.values[0].name + " shape"]] if shape else []))
         other = _core.find(value.name)
         by_name = {p["name"]: p for p in other.parameters}
         args = [argument(p, evaluate(v, names, like), like) for p, v in zip(other.parameters, value.values)]
@@ -214,6 +220,11 @@ def functions_by_parts(op, bound, gradient):
         return tuple(found.get(p["name"]) for p in inputs[:ctx.count])
 
     return setup, backward
+
+
+# Views, and what has a shape that is known: PyTorch's own, which share memory and trace.
+_OWN = {"core::identity": lambda x: x, "core::expand": lambda x, shape: x.expand(shape), "core::reshape": lambda x, shape: x.reshape(shape),
+        "core::sum_to": lambda x, shape: x.sum_to_size(shape)}
 
 
 class _Named:

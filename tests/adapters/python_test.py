@@ -440,6 +440,17 @@ class Shapes(unittest.TestCase):
         results, facts = core.matmul._infer([("f32", [2, -1]), ("f32", [7, 5]), None], {}, 1)
         self.assertEqual(facts, [(0, 7)])
 
+    def test_values_of_integer_tensors(self):
+        shape = lambda *values: ("i64", [len(values)], list(values))
+        self.assertEqual(core.reshape._infer([("f32", [2, 6]), shape(3, 4)], {}, 0), ([("f32", [3, 4])], []))
+        self.assertEqual(core.reshape._infer([("f32", [2, 6]), shape((-1,), 4)], {}, 1)[0], [("f32", [("symbol", 0), 4])])
+        self.assertEqual(core.reshape._infer([("f32", [2, 6]), ("i64", [-1])], {}, 1)[0], [("f32", None)])  # how many axes only run knows
+        self.assertEqual(core.max_pool._infer([("f32", [1, 2, 4, 4])], {"kernel": [2, 2]}, 0, 1)[0], [("f32", [1, 2, 3, 3]), None])
+        for values in ((), 3, [None], [(-9,)]):
+            if values != ():
+                with self.assertRaises((TypeError, tenon.Error)):
+                    core.reshape._infer([("f32", [2, 6]), ("i64", [2], values)], {}, 0)
+
     def test_what_cannot_be(self):
         for tensors, attributes, symbols in (([("f32", [2, 3]), ("f32", [4, 5]), None], {}, 0), ([("f32", [2, 3])], {}, 0), ([("f99", [2, 3]), None, None], {}, 0),
                                              ([("f32", [-1, 3]), ("f32", [3, 3]), None], {}, 0), ([3, None, None], {}, 0)):

@@ -24,8 +24,7 @@ from gradients import CASES, results_of, torch_gradients, torch_of, weights_of
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 core = torch.ops.core
-SIZES = "its result's rank or extents are the values of an integer tensor, which tracing does not know"
-UNTRACED = {name: SIZES for name in ("expand", "reshape", "sum_to", "spread", "strided_copy", "col2im", "dft", "stft", "deform_patches", "affine_grid", "global_average_pool")}
+UNTRACED = {"expand": "its gradient sums to a shape, and PyTorch asks whether an extent that only data tells is 1"}
 checks = {"passed": 0, "skipped": []}
 
 
@@ -87,9 +86,9 @@ class Builtins(unittest.TestCase):
             parameters = tenon._core.find("core::" + name).parameters
             while args and args[-1] is None and parameters[len(args) - 1]["has_default"]:
                 args.pop()
-            utilities = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")[:2 if name in UNTRACED else 4]
+            utilities = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")[:3 if name in UNTRACED else 4]
             if name in UNTRACED:
-                checks["skipped"].append(f"opcheck of {name} with fakes: {UNTRACED[name]}")
+                checks["skipped"].append(f"opcheck of {name} with traced gradients: {UNTRACED[name]}")
             with self.subTest(op=name):
                 self.assertEqual(set(torch.library.opcheck(tenon.torch.overload("core::" + name), tuple(args), attributes(attrs), test_utils=utilities).values()), {"SUCCESS"})
                 checks["passed"] += 1
@@ -116,7 +115,8 @@ class Builtins(unittest.TestCase):
 
 
 GELU = os.path.join(ROOT, "examples", "01_gelu", "gelu.c")
-KINDS = """#include <tenon/op.h>
+KINDS = """#include <stdlib.h>
+#include <tenon/op.h>
 static tenon_status_t scale_run(tenon_call_t *c) {
   for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++) ((float *)c->inputs[0]->data)[i] *= (float)c->attrs[0].as.f;
   return TENON_OK;
@@ -131,11 +131,17 @@ static tenon_status_t total_run(tenon_call_t *c) { /* of all of a list, and of o
   ((float *)c->outputs[0]->data)[0] = sum + (float)c->attrs[0].as.i + (c->attrs[1].kind ? (float)c->attrs[1].as.f : 0.5f);
   return TENON_OK;
 }
+static tenon_status_t count_create(tenon_node_t *node) { return (node->state = calloc(1, sizeof(float))) ? TENON_OK : TENON_MEMORY; }
+static tenon_status_t count_run(tenon_call_t *c) { /* how often it was called */
+  ((float *)c->outputs[0]->data)[0] = ++*(float *)c->state;
+  return TENON_OK;
+}
 static tenon_status_t fails_run(tenon_call_t *c) { return tenon_fail(c, TENON_INVALID, "this is all that it does"); }
 TENON_LIBRARY(kinds, "1.0.0",
   TENON_OP("scale_(Tensor(a!) x, *, float by) -> Tensor(a!)", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", scale_run)),
   TENON_OP("total(Tensor[] xs, Tensor? more=None, *, str['none', 'one', 'two'] choice='none', float? extra=None) -> Tensor",
     TENON_TYPES("xs: f32; more = xs; out = xs"), TENON_SHAPES("out: []"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", total_run)),
+  TENON_OP("count(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_STATE(count_create, free), TENON_KERNEL("cpu serial", count_run)),
   TENON_OP("fails(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails_run)))
 """
 
@@ -157,9 +163,27 @@ class Custom(unittest.TestCase):
     def check(self, op, args, named=None):
         self.assertEqual(set(torch.library.opcheck(op.default, args, named or {}).values()), {"SUCCESS"})
 
-    def test_one_file_serves_numpy_and_pytorch_with_the_same_numbers(self):
+    def test_one_file_serves_c_numpy_and_pytorch_with_the_same_numbers(self):
         x = torch.linspace(-3, 3, 101)
         y = self.gelu(x)
+        program, source = os.path.join(FOLDER, "program"), os.path.join(FOLDER, "program.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("""#include <stdio.h>
+#include <tenon/tenon.h>
+int main(int argc, char **argv) { /* the library; numbers come and go as bytes */
+  float numbers[101];
+  const int64_t shape[] = {101};
+  const tenon_op_t *gelu;
+  tenon_tensor_t *x, *y = NULL;
+  if (argc != 2 || fread(numbers, 4, 101, stdin) != 101 || tenon_library_load(argv[1], 0, NULL) || tenon_op_find("demo::gelu", &gelu) ||
+      tenon_tensor_borrow(numbers, tenon_dtype(TENON_F32), 1, shape, NULL, NULL, NULL, &x) || tenon_op_call(gelu, NULL, &x, &y, 0))
+    return fprintf(stderr, "%s\\n", tenon_error()), 1;
+  return fwrite(y->data, 4, 101, stdout) != 101;
+}
+""")
+        subprocess.run(["cc", source, "-I" + os.path.join(ROOT, "include"), "-L" + BUILD, "-ltenon", "-Wl,-rpath," + BUILD, "-o", program], check=True)
+        done = subprocess.run([program, self.library], input=x.numpy().tobytes(), capture_output=True, check=True)
+        self.assertTrue(np.array_equal(np.frombuffer(done.stdout, np.float32), y.numpy()))
         self.assertTrue(np.array_equal(y.numpy(), self.numpy.gelu(x.numpy())))
         torch.testing.assert_close(y, torch.nn.functional.gelu(x), rtol=1e-6, atol=1e-6)
 
@@ -185,6 +209,28 @@ class Custom(unittest.TestCase):
         for dtype in torch.float16, torch.bfloat16, torch.float64, torch.int64:
             self.assertEqual(core.add(torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype)).dtype, dtype)
         self.assertEqual(core.cast(torch.ones(2), to=torch.int64).dtype, torch.int64)
+
+    def test_an_operator_with_state_keeps_it_between_calls(self):
+        x = torch.ones(1)
+        self.assertEqual([self.kinds.count(x).item() for _ in range(3)], [1, 2, 3])
+
+    def test_nothing_is_lost_over_many_calls(self):
+        x, xs, w = torch.ones(4), [torch.ones(2), torch.ones(3)], torch.ones(4, requires_grad=True)
+        def failing():
+            try:
+                self.kinds.fails(x)
+            except RuntimeError:
+                pass
+        calls = [lambda: core.add(x, x), lambda: self.kinds.total(xs, x, choice="two", extra=0.5), lambda: self.kinds.scale_(x, by=1.0), lambda: core.split(x, count=2),
+                 lambda: core.reshape(x, torch.tensor([2, 2])), failing, lambda: core.cast(x, to=torch.float64), lambda: core.mul(w, x).sum().backward()]
+        for call in calls:
+            counts = []
+            for times in 300, 3000, 3000:
+                for _ in range(times):
+                    call()
+                with open("/proc/self/statm", encoding="utf-8") as file:
+                    counts.append(int(file.read().split()[1]) * 4096)
+            self.assertLess(counts[2] - counts[1], 400_000)  # 3,000 tensors that were kept would take more
 
     def test_results_live_as_long_as_they_are_wanted(self):
         kept = [core.add(torch.full((1000,), float(i)), torch.ones(1000)) for i in range(200)]
