@@ -1,4 +1,5 @@
 """Operators of Tenon's as operators of PyTorch's: torch.library.opcheck, values and gradients beside PyTorch's own, tracing, errors."""
+import ctypes
 import logging
 import os
 import subprocess
@@ -223,14 +224,18 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
                 pass
         calls = [lambda: core.add(x, x), lambda: self.kinds.total(xs, x, choice="two", extra=0.5), lambda: self.kinds.scale_(x, by=1.0), lambda: core.split(x, count=2),
                  lambda: core.reshape(x, torch.tensor([2, 2])), failing, lambda: core.cast(x, to=torch.float64), lambda: core.mul(w, x).sum().backward()]
+        class Info(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+        mallinfo = ctypes.CDLL(None).mallinfo2
+        mallinfo.restype = Info
         for call in calls:
-            counts = []
-            for times in 300, 3000, 3000:
+            grown = []
+            for times in 300, 3000, 3000, 3000:
+                before = mallinfo().uordblks
                 for _ in range(times):
                     call()
-                with open("/proc/self/statm", encoding="utf-8") as file:
-                    counts.append(int(file.read().split()[1]) * 4096)
-            self.assertLess(counts[2] - counts[1], 400_000)  # 3,000 tensors that were kept would take more
+                grown.append(mallinfo().uordblks - before)
+            self.assertLess(min(grown[1:]), 6000, grown)  # bytes: less than a block of two for each call
 
     def test_results_live_as_long_as_they_are_wanted(self):
         kept = [core.add(torch.full((1000,), float(i)), torch.ones(1000)) for i in range(200)]
