@@ -12,6 +12,8 @@ typedef struct operator_t {
   uint32_t traits, argument_count, input_count, attr_count, output_count;
   tenon_argument_t *arguments; /* in the schema's order */
   tenon_argument_t *results;
+  const char *own, *overload; /* "demo::gelu" without its overload, and that, "" if there is none */
+  bool is_autograd;           /* the kernel that finds out whether a call needs a gradient */
   bool is_gradient;           /* its gradient, by Tenon's own record, of operators that state no rule */
   bool has_wanted;            /* some results are optional: an argument `wanted` is behind those of the schema, bit i for results[i] */
   bool keeps;                 /* results may share memory with arguments: these are counted tensors then */
@@ -19,10 +21,15 @@ typedef struct operator_t {
 } operator_t;
 
 /* Reads what the operator states.  NULL with a reason in `why`: PyTorch cannot have it, or no memory. */
-operator_t *operator_new(const tenon_op_t *op, bool is_gradient, char *why, size_t capacity);
+typedef enum form_t { FORM_CALL, FORM_GRADIENT, FORM_AUTOGRAD } form_t;
+operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t capacity);
 void operator_free(operator_t *self);
-/* Its schema in PyTorch's words; the caller frees it.  NULL: no memory. */
-char *operator_schema(const operator_t *self);
+/* Its schema in PyTorch's words, that of its overload `autograd` too; the caller frees it.  NULL: no memory. */
+char *operator_schema(const operator_t *self, bool is_autograd);
+/* Chooses, for PyTorch's autograd: the operator itself, or where a gradient is wanted its overload `autograd`. */
+void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results);
+/* The number of PyTorch's key for autograd, which differs between releases. */
+extern uint16_t operator_autograd_key;
 /* Runs a call; throws after a failure, when all arguments are freed. */
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results);
 /* A function that calls an operator, since kernels of PyTorch's are given no context.  NULL: all are in use. */

@@ -12,8 +12,8 @@ typedef struct report_t {
   bool failed;
 } report_t;
 
-static void add(report_t *report, const char *a, const char *b, const char *c, const char *d) {
-  const char *const parts[] = {a, "\t", b, "\t", c, "\t", d, "\n"};
+static void add(report_t *report, const char *a, const char *b, const char *c, const char *d, const char *e) {
+  const char *const parts[] = {a, "\t", b, "\t", c, "\t", d, "\t", e, "\n"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     size_t size = strlen(parts[i]);
     char *grown = report->failed ? NULL : realloc(report->text, report->size + size + 1);
@@ -23,7 +23,7 @@ static void add(report_t *report, const char *a, const char *b, const char *c, c
 }
 
 typedef struct registration_t {
-  torch_library_t definitions, kernels; /* they stay as long as the process */
+  torch_library_t definitions, kernels, autograd; /* they stay as long as the process; autograd NULL: Python's alone */
   report_t report;
 } registration_t;
 
@@ -36,27 +36,64 @@ static int32_t define_schema(torch_library_t library, const operator_t *self, co
   return torch.torch_library_def_with_tags(library, schema, tags, count);
 }
 
-static bool define(registration_t *r, operator_t *self, const char *schema, char *why, size_t capacity) {
+static bool refuse(const char *schema, char *why, size_t capacity) {
+  snprintf(why, capacity, "PyTorch refuses %s: %s", schema, torch_what());
+  for (char *c = why; *c; c++)
+    if (*c == '\n' || *c == '\t') *c = ' '; /* of the report's own */
+  return false;
+}
+
+static bool implement(torch_library_t library, operator_t *self, const char *schema, char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
-  if (define_schema(r->definitions, self, schema) ||
-      torch.torch_library_impl(r->kernels, name, thunk, torch_build_version))
-    return snprintf(why, capacity, "PyTorch refuses %s: %s", schema, torch_what()), false;
-  return true;
+  return !torch.torch_library_impl(library, name, thunk, torch_build_version) || refuse(schema, why, capacity);
 }
 
-static bool define_new(registration_t *r, const tenon_op_t *op, bool is_gradient, char **out_schema, char *why,
+static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema, char *why,
                        size_t capacity) {
   snprintf(why, capacity, "out of memory");
-  operator_t *self = operator_new(op, is_gradient, why, capacity);
-  *out_schema = self ? operator_schema(self) : NULL;
-  bool good = *out_schema && define(r, self, *out_schema, why, capacity);
-  for (char *c = why; *c; c++)
-    if (*c == '\n' || *c == '\t') *c = ' '; /* of the report's own */
-  if (!good) operator_free(self);           /* its thunk, if it has one, is known to nobody */
+  operator_t *self = operator_new(op, form, why, capacity);
+  *out_schema = self ? operator_schema(self, false) : NULL;
+  bool good = *out_schema && (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
+              implement(r->kernels, self, *out_schema, why, capacity);
+  if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
   return good;
+}
+
+/* A kernel for autograd, and the overload that it calls.  Lists of tensors are looked into by Python. */
+static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *schema, char *why, size_t capacity) {
+  operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
+  char *overload = self ? operator_schema(self, true) : NULL;
+  bool good = overload && (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
+              implement(r->autograd, self, schema, why, capacity);
+  free(overload);
+  if (!good) operator_free(self);
+  return good;
+}
+
+typedef struct kinds_t {
+  bool is_written, has_own_autograd; /* is_written: an argument is */
+} kinds_t;
+
+/* Arguments that a kernel of autograd in C cannot hand on: lists of tensors, which it would have to look into; extents, whose
+ * symbols come as numbers; texts, since PyTorch 2.13 loses 48 bytes for each that is given to its dispatcher. */
+static kinds_t kinds_of(const tenon_op_t *op, const tenon_op_info_t *info) {
+  kinds_t kinds = {false, info->input_count && info->output_count};
+  const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
+  for (uint32_t role = 0; role < 3; role++)
+    for (int32_t i = 0; i < counts[role]; i++) {
+      tenon_argument_t a = {.size = sizeof a};
+      if (tenon_op_argument(op, role, i, &a) != TENON_OK) continue;
+      kinds.is_written = kinds.is_written || (role == TENON_ARGUMENT_INPUT && a.is_written);
+      if (a.kind == TENON_KIND_TENSORS || a.kind == TENON_KIND_DIM || a.kind == TENON_KIND_DIMS ||
+          a.kind == TENON_KIND_STR || a.kind == TENON_KIND_CHOICE || a.kind == TENON_KIND_STRS ||
+          (a.is_keyword && a.kind == TENON_KIND_TENSOR))
+        kinds.has_own_autograd = false;
+    }
+  kinds.has_own_autograd = kinds.has_own_autograd && !kinds.is_written;
+  return kinds;
 }
 
 /* Those that state no rule may have a gradient by their parts, which Tenon's record knows. */
@@ -64,15 +101,14 @@ static void add_operator(registration_t *r, const tenon_op_t *op) {
   char why[1000], *schema = NULL, *second = NULL;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
-  bool good = define_new(r, op, false, &schema, why, sizeof why), is_written = false;
-  for (int32_t i = 0; i < info.input_count; i++) {
-    tenon_argument_t a = {.size = sizeof a};
-    is_written = is_written || (tenon_op_argument(op, TENON_ARGUMENT_INPUT, i, &a) == TENON_OK && a.is_written);
-  }
-  bool has_rule = info.gradient && *info.gradient;
-  if (good && !has_rule && !is_written && info.input_count && info.output_count)
-    good = define_new(r, op, true, &second, why, sizeof why);
-  add(&r->report, info.name, good ? "" : why, schema ? schema : "", second ? second : "");
+  const kinds_t kinds = kinds_of(op, &info);
+  const bool has_rule = info.gradient && *info.gradient, has_own_autograd = r->autograd && kinds.has_own_autograd;
+  bool good = define_new(r, op, FORM_CALL, &schema, why, sizeof why);
+  if (good && !has_rule && !kinds.is_written && info.input_count && info.output_count)
+    good = define_new(r, op, FORM_GRADIENT, &second, why, sizeof why);
+  if (good && has_own_autograd) good = add_autograd(r, op, schema, why, sizeof why);
+  add(&r->report, info.name, good ? "" : why, schema ? schema : "", second ? second : "",
+      has_own_autograd ? "autograd" : "");
   free(schema), free(second);
 }
 
@@ -83,11 +119,12 @@ static tenon_status_t hold(const tenon_op_t *op) {
   return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL) : TENON_OK;
 }
 
-tenon_status_t tenon_torch_register(const char *library, char **out_report, const char **out_error) {
+tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
+                                    const char **out_error) {
   static char error[1000];
   const tenon_op_t *const *ops = NULL;
   int32_t count = 0, found = 0;
-  registration_t r = {NULL, NULL, {NULL, 0, false}};
+  registration_t r = {NULL, NULL, NULL, {NULL, 0, false}};
   const size_t size = strlen(library);
   *out_report = NULL, *out_error = error;
   if (!torch_open(error, sizeof error)) return TENON_UNAVAILABLE;
@@ -98,6 +135,10 @@ tenon_status_t tenon_torch_register(const char *library, char **out_report, cons
     snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
     return tenon_ops_release(ops), TENON_UNKNOWN;
   }
+  operator_autograd_key = (uint16_t)autograd_key;
+  if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
+      torch.aoti_torch_library_init_impl(library, "AutogradCPU", __FILE__, __LINE__, &r.autograd))
+    r.autograd = NULL;
   for (int32_t i = 0; i < count && status == TENON_OK; i++) {
     tenon_op_info_t info = {.size = sizeof info};
     tenon_op_info(ops[i], &info);

@@ -7,14 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-operator_t *operator_new(const tenon_op_t *op, bool is_gradient, char *why, size_t capacity) {
+/* A word of PyTorch's schemas that is no name. */
+static bool is_word(const char *name) {
+  static const char *const words[] = {"and", "or", "not", "if", "else", "for", "in", "is", "def", "return", "while", "None"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i], name) == 0) return true;
+  return false;
+}
+
+operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t capacity) {
+  const bool is_gradient = form == FORM_GRADIENT;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   const int32_t counts[] = {info.input_count, info.attr_count, info.output_count};
   const uint32_t inputs = (uint32_t)counts[0], attrs = (uint32_t)counts[1], outputs = (uint32_t)counts[2];
   if (inputs + attrs > OPERATOR_MOST || outputs > OPERATOR_MOST)
     return snprintf(why, capacity, "more than %d arguments or results", OPERATOR_MOST), NULL;
-  operator_t *self = calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t));
+  const size_t name_size = strlen(info.name) + 2; /* a line behind words */
+  operator_t *self = calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t) + name_size);
   if (!self) return snprintf(why, capacity, "out of memory"), NULL;
   *self = (operator_t){.op = op,
                        .name = info.name,
@@ -24,8 +34,13 @@ operator_t *operator_new(const tenon_op_t *op, bool is_gradient, char *why, size
                        .attr_count = attrs,
                        .output_count = outputs,
                        .arguments = (tenon_argument_t *)(self + 1),
+                       .is_autograd = form == FORM_AUTOGRAD,
                        .is_gradient = is_gradient};
   self->results = self->arguments + inputs + attrs;
+  char *own = memcpy(self->results + outputs, info.name, name_size - 1), *dot = strchr(own, '.');
+  self->own = own, self->overload = dot ? dot + 1 : own + name_size - 1;
+  if (dot) *dot = 0;
+  else if (is_word(strstr(own, "::") + 2)) own[name_size - 2] = '_';
   const char *reason = NULL;
   uint32_t written = 0; /* bit k: the mark 'a' + k is of an argument that is written to */
   for (uint32_t role = 0; role < 3; role++)
@@ -144,19 +159,14 @@ static void add_mark(text_t *text, const tenon_argument_t *a) { /* of what is wr
   add(text, "(%c!)", a->mark ? (int)a->mark : 'z' - (int)a->place);
 }
 
-/* A word of PyTorch's schemas that is no name. */
-static bool is_word(const char *name) {
-  static const char *const words[] = {"and", "or", "not", "if", "else", "for", "in", "is", "def", "return", "while", "None"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(words[i], name) == 0) return true;
-  return false;
-}
-
-char *operator_schema(const operator_t *self) {
+char *operator_schema(const operator_t *self, bool is_autograd) {
   text_t text = {NULL, 0, 0, false};
   const char *name = strstr(self->name, "::") + 2;
   bool is_keyword = false;
-  add(&text, "%s%s%s(", name, is_word(name) ? "_" : "", !self->is_gradient ? "" : strchr(name, '.') ? "_vjp" : ".vjp");
+  add(&text, "%s%s", name, is_word(name) ? "_" : "");
+  if (self->is_gradient || is_autograd)
+    add(&text, "%s%s", strchr(name, '.') ? "_" : ".", is_autograd ? "autograd" : "vjp");
+  add(&text, "(");
   for (uint32_t i = 0; i < self->argument_count; i++) {
     const tenon_argument_t *a = &self->arguments[i];
     add(&text, "%s%s", i ? ", " : "", a->is_keyword && !is_keyword ? "*, " : "");

@@ -47,6 +47,10 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(int32_t, aoti_torch_library_init_impl, (const char *, const char *, const char *, uint32_t, torch_library_t *)) \
   X(int32_t, aoti_torch_library_def, (torch_library_t, const char *)) \
   X(int32_t, torch_library_impl, (torch_library_t, const char *, torch_kernel_fn, uint64_t)) \
+  X(int32_t, torch_call_dispatcher, (const char *, const char *, torch_value_t *, uint64_t)) \
+  X(bool, aoti_torch_grad_mode_is_enabled, (void)) \
+  X(int32_t, aoti_torch_is_defined, (torch_tensor_t, bool *)) \
+  X(int32_t, torch_set_requires_grad, (torch_tensor_t, bool)) \
   X(int32_t, aoti_torch_delete_library_object, (torch_library_t)) \
   X(void, aoti_torch_check, (bool, const char *, const char *, uint32_t, const char *))
 /* Of newer releases; NULL where they are not there. */
@@ -59,8 +63,13 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(int32_t, torch_tag_pointwise, (void)) \
   X(int32_t, torch_tag_nondeterministic_seeded, (void)) \
   X(int32_t, aoti_torch_cpu_randint_low_out, (torch_tensor_t, int64_t, int64_t, const int64_t *, int64_t))
-#define TORCH_CXX(X) /* boxes of releases before 2.13 */ \
-  X(void, operator_delete, (void *))
+/* Of C++, with plain parameters: not promised, so they are tried before they are used; see torch_sees_gradients. */
+#define TORCH_CXX(X) /* name, symbol */ \
+  X(void, operator_delete, (void *), "_ZdlPv") /* boxes of releases before 2.13 */ \
+  X(bool, requires_grad, (const void *), "_ZNK3c1010TensorImpl13requires_gradEv") \
+  X(torch_tensor_t, forward_grad, (const void *, uint64_t, torch_tensor_t), "_ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE") \
+  X(bool, is_excluded, (uint16_t), "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE") \
+  X(void, exclude, (uint16_t, bool), "_ZN3c104impl29tls_set_dispatch_key_excludedENS_11DispatchKeyEb")
 #define TORCH_DTYPES(X) /* name in aoti_torch_dtype_NAME, our dtype */ \
   X(float32, TENON_F32) X(float64, TENON_F64) X(float16, TENON_F16) X(bfloat16, TENON_BF16) X(int8, TENON_I8) X(int16, TENON_I16) \
   X(int32, TENON_I32) X(int64, TENON_I64) X(uint8, TENON_U8) X(uint16, TENON_U16) X(uint32, TENON_U32) X(uint64, TENON_U64) \
@@ -68,7 +77,8 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(float8_e4m3fnuz, TENON_F8E4M3FNUZ) X(float8_e5m2fnuz, TENON_F8E5M2FNUZ)
 
 #define TORCH_POINTER_(result, name, parameters) result (*name) parameters;
-typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORCH_POINTER_) TORCH_CXX(TORCH_POINTER_) } torch_api_t;
+#define TORCH_MEMBER_(result, name, parameters, symbol) result (*name) parameters;
+typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORCH_POINTER_) TORCH_CXX(TORCH_MEMBER_) } torch_api_t;
 /* clang-format on */
 
 extern torch_api_t torch;
@@ -79,6 +89,8 @@ bool torch_open(char *out_error, size_t capacity);
 /* Of a dtype that PyTorch has; false: it has not. */
 bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype);
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code);
+/* Whether PyTorch's functions tell which tensors gradients are wanted of; where they do not, its Python asks for each call. */
+bool torch_sees_gradients(void);
 /* What the last failure was, where PyTorch tells. */
 const char *torch_what(void);
 

@@ -35,8 +35,10 @@ bool torch_open(char *out_error, size_t capacity) {
   *out_error = 0;
   TORCH_FUNCTIONS(FIND)
   TORCH_OPTIONAL(TRY)
-  *(void **)&torch.operator_delete = dlsym(RTLD_DEFAULT, "_ZdlPv");
-  if (!torch.operator_delete && library) *(void **)&torch.operator_delete = dlsym(library, "_ZdlPv");
+#define CXX(result, name, parameters, symbol)                                                                         \
+  if (!(*(void **)&torch.name = dlsym(RTLD_DEFAULT, symbol)) && library)                                               \
+    *(void **)&torch.name = dlsym(library, symbol); /* and what it needs: libc10 */
+  TORCH_CXX(CXX)
   if (!torch.aoti_torch_abi_version) {
     snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch first");
     return false;
@@ -72,4 +74,20 @@ const char *torch_what(void) {
                          ? torch.torch_exception_get_what_without_backtrace()
                          : NULL;
   return what && *what ? what : "PyTorch printed why";
+}
+
+/* By trying: a tensor that none is wanted of, then the same when one is. */
+bool torch_sees_gradients(void) {
+  const int64_t one = 1;
+  int32_t f32;
+  torch_tensor_t tensor = NULL;
+  bool is_defined = true, sees = false;
+  if (!torch.requires_grad || !torch.forward_grad || !torch.is_excluded || !torch.exclude) return false;
+  if (!torch_dtype_to(tenon_dtype(TENON_F32), &f32)) return false;
+  if (torch.aoti_torch_empty_strided(1, &one, &one, f32, torch.aoti_torch_device_type_cpu(), -1, &tensor)) return false;
+  if (!torch.requires_grad(*(void **)tensor) && !torch.torch_set_requires_grad(tensor, true))
+    sees = torch.requires_grad(*(void **)tensor) &&
+           !torch.aoti_torch_is_defined(torch.forward_grad(*(void **)tensor, 0, tensor), &is_defined) && !is_defined;
+  (void)torch.aoti_torch_delete_tensor_object(tensor);
+  return sees;
 }

@@ -4,8 +4,12 @@
 static const operator_t *operators[OPERATORS_MOST];
 static int used; /* atomic */
 
+static void call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
+  (self->is_autograd ? operator_choose : operator_call)(self, stack, arguments, results);
+}
+
 /* clang-format off */
-#define THUNK(n) static void thunk_##n(torch_value_t *s, uint64_t a, uint64_t r) { operator_call(operators[0x##n], s, a, r); }
+#define THUNK(n) static void thunk_##n(torch_value_t *s, uint64_t a, uint64_t r) { call(operators[0x##n], s, a, r); }
 #define NAME(n) thunk_##n,
 #define X16(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9) X(n##a) X(n##b) X(n##c) X(n##d) X(n##e) X(n##f)
 #define X256(X, n) X16(X, n##0) X16(X, n##1) X16(X, n##2) X16(X, n##3) X16(X, n##4) X16(X, n##5) X16(X, n##6) X16(X, n##7) X16(X, n##8) \

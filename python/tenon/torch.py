@@ -34,7 +34,7 @@ def _bridge():
         if path is None:
             raise _core.NotFoundError(f"libtenon_torch.so is in none of {', '.join(os.path.dirname(p) for p in places)}: reinstall Tenon")
         library = ctypes.CDLL(path)
-        library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
+        library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
         _bridge.library = library
     return _bridge.library
@@ -48,18 +48,19 @@ def register(library="core"):
     namespace = library.name if isinstance(library, Library) else str(library)
     if namespace not in _registered:
         report, error = ctypes.c_void_p(), ctypes.c_char_p()
-        if _bridge().tenon_torch_register(namespace.encode(), ctypes.byref(report), ctypes.byref(error)):
+        if _bridge().tenon_torch_register(namespace.encode(), int(torch._C.DispatchKey.AutogradFunctionality), ctypes.byref(report), ctypes.byref(error)):
             raise _core.Error(f"{namespace} was not registered with PyTorch: {error.value.decode()}")
         lines = ctypes.string_at(report).decode().splitlines()
         _bridge().tenon_torch_release(report)
         rows = [line.split("\t") for line in lines]
         _registered[namespace] = {name: why or None for name, why, *_ in rows}
-        by_parts = {name for name, _, _, gradient in rows if gradient}
+        by_parts = {row[0] for row in rows if row[3]}
+        own_autograd = {row[0] for row in rows if row[4]}
         home = torch.library.Library(namespace, "FRAGMENT")
         _libraries.append(home)
         for name, why in _registered[namespace].items():
             if why is None:
-                _complete(_core.find(name), home, name in by_parts)
+                _complete(_core.find(name), home, name in by_parts, name in own_autograd)
     return {name: why for name, why in _registered[namespace].items() if why}
 
 
@@ -68,17 +69,17 @@ def torch_name(name):
     return name + "_" if name in _WORDS else name
 
 
-def overload(name, is_gradient=False):
-    """The torch operator of "ns::name"; its library is registered if it is not yet."""
+def overload(name, form=None):
+    """The torch operator of "ns::name", or its overload for gradients ("vjp", "autograd"); its library is registered if it is not yet."""
     namespace, own = name.split("::")
     register(namespace)
     own, _, variant = own.partition(".")
-    if is_gradient:
-        variant = variant + "_vjp" if variant else "vjp"
+    if form:
+        variant = f"{variant}_{form}" if variant else form
     return getattr(getattr(getattr(torch.ops, namespace), torch_name(own)), variant or "default")
 
 
-def _complete(op, home, by_parts):
+def _complete(op, home, by_parts, own_autograd):
     """What PyTorch wants besides a kernel."""
     space, own = op.name.split("::")
     name = f"{space}::{torch_name(own)}"
@@ -93,9 +94,10 @@ def _complete(op, home, by_parts):
         forward, backward = _gradient.functions(op, rules, lambda *given: bound(op, *given), overload)
     elif by_parts:
         torch.library.register_fake(name + ("_" if "." in own else ".") + "vjp", _fake_of_gradient(op), lib=home)
-        forward, backward = _gradient.functions_by_parts(op, lambda *given: bound(op, *given), lambda: overload(op.name, True))
+        forward, backward = _gradient.functions_by_parts(op, lambda *given: bound(op, *given), lambda: overload(op.name, "vjp"))
     else:
         return
+    own_name = name.split("::")[1]
     if any(p["kind"] == "Tensor[]" for p in [*op.parameters, *op.results]):
         torch.library.register_autograd(name, backward, setup_context=forward, lib=home)  # it goes through lists
     else:
@@ -105,7 +107,9 @@ def _complete(op, home, by_parts):
             if not found:
                 found.append(overload(op.name))
             return found[0]
-        home.impl(name.split("::")[1], _gradient.kernel(op.name, own_overload, forward, backward), "Autograd")
+        if own_autograd:
+            own_name += ("_" if "." in own else ".") + "autograd"
+        home.impl(own_name, _gradient.kernel(op.name, own_overload, forward, backward), "Autograd")
 
 
 def _autocast(op, name, home):
