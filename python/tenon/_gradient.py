@@ -4,7 +4,6 @@ import re
 
 import torch
 from torch.autograd import forward_ad
-from torch._functorch.utils import enable_single_level_autograd_function
 
 from . import _core
 
@@ -260,6 +259,7 @@ def kernel(name, overload, setup, backward):
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
             if not torch._C._are_functorch_transforms_active():
                 return function.apply(*args, _Named(named))
+            from torch._functorch.utils import enable_single_level_autograd_function
             with enable_single_level_autograd_function():
                 return level.apply(*args, _Named(named))
         with below():

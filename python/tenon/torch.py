@@ -12,7 +12,6 @@ import ctypes
 import os
 
 import torch
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from . import _core, _gradient, _vmap
 from ._library import Library
@@ -211,6 +210,11 @@ def _found(most):
     """An extent that only data tells."""
     bounds = {"min": 0, "max": most} if isinstance(most, int) and most >= 2 else {"min": 0}
     return torch.library.get_ctx().new_dynamic_size(**bounds)
+
+
+def guard_or_false(condition):
+    from torch.fx.experimental.symbolic_shapes import guard_or_false as guard  # takes a second to import, and only tracing needs it
+    return guard(condition)
 
 
 def _broadcast(a, b):
