@@ -13,7 +13,7 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "transfers", "gemm", "models")
+NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "transfers", "gemm", "pytorch", "models")
 
 
 def main():

@@ -74,105 +74,139 @@ def _read(value, names):
 def functions(op, rules, bound, overload):
     """setup_context and backward of torch.library.register_autograd."""
     inputs = [p["name"] for p in op.parameters if not p["keyword"]]
-    tensors = {p["name"]: p for p in op.parameters if p["tensor"]}
+    tensors = {p["name"] for p in op.parameters if p["tensor"]}
     results = [r["name"] for r in op.results]
     lists = {p["name"] for p in [*op.parameters, *op.results] if p["kind"] == "Tensor[]"}
-    first = results[0]
-    called = next((rule[1].name for rule in rules if isinstance(rule[1], _Call)), None)
+    defaults = bound((), {})
     read = set()
     for _, call in rules:
         _read(call, read)
     pointwise = "pointwise" in op.traits
+    wanted_names = {name for names, call in rules for name in names}
+    kept = [(i, p["name"], p["name"] in read, p["name"] in lists) for i, p in enumerate(op.parameters) if p["name"] in read or p["name"] in wanted_names]
+    kept_results = [(o, name, name in lists) for o, name in enumerate(results) if name in read]
+    several = len(results) > 1
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
-        ctx.count = len(inputs)
-        values = bound(inputs, keyword_only_inputs or {})
-        made = dict(zip(results, output if isinstance(output, tuple) and len(results) > 1 else (output,)))
-        ctx.values, ctx.places, saved = {}, {}, []
-        for name, value in [*values.items(), *made.items()]:
-            if name not in read and name not in tensors:
-                continue
-            if name in lists and value is not None:
-                if name in read:
-                    ctx.places[name] = (len(saved), len(value))
-                    saved.extend(value)
-                ctx.values[name + " count"] = len(value)
+        values, places, shapes, saved, count = {}, {}, {}, [], len(inputs)
+
+        def keep(name, value, is_list):
+            if is_list and value is not None:
+                places[name] = (len(saved), len(value))
+                saved.extend(value)
             elif isinstance(value, torch.Tensor):
-                if name in read:
-                    ctx.places[name] = (len(saved), None)
-                    saved.append(value)
-                ctx.values[name + " shape"] = value.shape
+                places[name] = (len(saved), None)
+                saved.append(value)
             else:
-                ctx.values[name] = value
+                values[name] = value
+        for i, name, is_read, is_list in kept:
+            value = inputs[i] if i < count else (keyword_only_inputs or defaults).get(name, defaults[name])
+            if isinstance(value, torch.Tensor):
+                shapes[name] = value.shape
+            if is_read:
+                keep(name, value, is_list)
+        for o, name, is_list in kept_results:
+            keep(name, output[o] if several else output, is_list)
+        ctx.tenon = values, places, shapes, count
         ctx.save_for_backward(*saved)
 
-    def argument(parameter, value, like):
-        """A number that is given for a tensor is one."""
-        if parameter is None or not parameter["tensor"] or value is None or isinstance(value, torch.Tensor):
-            return value
-        if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
-            return list(value)
-        whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (value if isinstance(value, (list, tuple)) else [value]))
-        return torch.tensor(value, dtype=torch.int64 if whole else like.dtype)
-
-    def evaluate(value, names, like, wanted=0):
-        if isinstance(value, _Name):
-            if value.name not in names:
-                raise _core.UnimplementedError(f"{op.name}: its gradient reads {value.name}, which PyTorch does not keep")
-            return names[value.name]
-        if not isinstance(value, _Call):
-            return value
-        if value.name in _OWN:
-            args = [evaluate(v, names, like) for v in value.values[:1]]
-            shape = value.values[1] if len(value.values) > 1 else None
-            if shape is None or (isinstance(shape, _Call) and shape.name == "core::shape" and isinstance(shape.values[0], _Name) and shape.values[0].name + " shape" in names):
-                if isinstance(args[0], torch.Tensor) and not value.named:
-                    return _OWN[value.name](args[0], *([names[shape.values[0].name + " shape"]] if shape else []))
-        other = _core.find(value.name)
-        by_name = {p["name"]: p for p in other.parameters}
-        args = [argument(p, evaluate(v, names, like), like) for p, v in zip(other.parameters, value.values)]
-        named = {k: argument(by_name.get(k), evaluate(v, names, like), like) for k, v in value.named.items()}
-        keywords = {p["name"] for p in other.parameters if p["keyword"]}
-        for p, v in zip(other.parameters, list(args)):
-            if p["keyword"]:
-                named[p["name"]] = v
-        args = args[:sum(1 for p in other.parameters[:len(args)] if not p["keyword"])]
-        named = {k: v for k, v in named.items() if v is not None or k not in keywords}
-        if wanted and any(r["optional"] for r in other.results):
-            named["wanted"] = wanted
-        return overload(value.name)(*args, **named)
+    steps = [(names, [inputs.index(name) for name in names], call if isinstance(call, str) else _compile(call, op, overload)) for names, call in rules]
 
     def backward(ctx, *grads):
-        count = ctx.count
-        saved, names = ctx.saved_tensors, dict(ctx.values)
-        for name, (at, count) in ctx.places.items():
-            names[name] = saved[at] if count is None else list(saved[at:at + count])
-        given = dict(zip(results, grads))
+        values, places, shapes, count = ctx.tenon
+        saved, names = ctx.saved_tensors, {**values, " shapes": shapes}
+        for name, (at, items) in places.items():
+            names[name] = saved[at] if items is None else list(saved[at:at + items])
         like = next((g for g in _flat(grads) if g is not None), None)
-        given = {name: [torch.zeros_like(like) if g is None else g for g in grad] if isinstance(grad, (list, tuple)) and like is not None else grad for name, grad in given.items()}
-        for name, grad in given.items():
+        for name, grad in zip(results, grads):
+            if isinstance(grad, (list, tuple)) and like is not None:
+                grad = [torch.zeros_like(like) if g is None else g for g in grad]
             names[f"grad.{name}"] = grad
         if "grad" not in tensors:
-            names["grad"] = given[first]
-        gradients = {}
-        for wanted, call in rules:
-            needed = [name for name in wanted if _wants(ctx, inputs.index(name))]
-            if not needed or call == "none":
+            names["grad"] = names[f"grad.{results[0]}"]
+        gradients, needs = {}, ctx.needs_input_grad
+        for wanted, places_of, call in steps:
+            bits = sum(1 << i for i, at in enumerate(places_of) if _wants(needs, at))
+            if not bits or call == "none":
                 continue
             if call == "error":
-                raise _core.UnimplementedError(f"{op.name}: it has no gradient for {', '.join(needed)}")
+                raise _core.UnimplementedError(f"{op.name}: it has no gradient for {', '.join(wanted)}")
             if like is None:
                 continue
-            made = evaluate(call, names, like, sum(1 << i for i, name in enumerate(wanted) if name in needed))
-            made = made if isinstance(made, tuple) else (made,)
-            for name, gradient in zip(wanted, made):
-                shape = ctx.values.get(name + " shape")
-                if pointwise and shape is not None and gradient is not None and gradient.shape != shape:
-                    gradient = gradient.sum_to_size(shape)
-                gradients[name] = gradient if shape is not None or name in lists else None
+            made = call(names, like, bits)
+            for i, gradient in enumerate(made if isinstance(made, tuple) else (made,)):
+                if not bits >> i & 1:
+                    continue
+                name = wanted[i]
+                if pointwise and gradient is not None and gradient.shape != shapes.get(name, gradient.shape):
+                    gradient = gradient.sum_to_size(shapes[name])
+                gradients[name] = gradient
         return tuple(gradients.get(name) for name in inputs[:count])
 
     return setup, backward
+
+
+def _tensor_of(value, like):
+    """A number that is given for a tensor is one."""
+    if value is None or isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return list(value)
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (value if isinstance(value, (list, tuple)) else [value]))
+    return torch.tensor(value, dtype=torch.int64 if whole else like.dtype)
+
+
+def _compile(value, op, overload):
+    """An expression as a function of the names that it reads, a gradient, and the wanted results of a call (bits, 0: all)."""
+    if isinstance(value, _Name):
+        name = value.name
+
+        def look_up(names, like, wanted=0):
+            if name not in names:
+                raise _core.UnimplementedError(f"{op.name}: its gradient reads {name}, which PyTorch does not keep")
+            return names[name]
+        return look_up
+    if not isinstance(value, _Call):
+        return lambda names, like, wanted=0: value
+    if value.name in _OWN and not value.named:
+        first, shape = value.values[0], value.values[1] if len(value.values) > 1 else None
+        own, argument = _OWN[value.name], _compile(first, op, overload)
+        if isinstance(first, (_Name, _Call)) and shape is None:
+            return lambda names, like, wanted=0: own(argument(names, like))
+        if isinstance(first, (_Name, _Call)) and isinstance(shape, _Call) and shape.name == "core::shape" and isinstance(shape.values[0], _Name):
+            of, general = shape.values[0].name, _compile_call(value, op, overload)
+            return lambda names, like, wanted=0: own(argument(names, like), names[" shapes"][of]) if of in names[" shapes"] else general(names, like, wanted)
+    return _compile_call(value, op, overload)
+
+
+def _compile_call(value, op, overload):
+    found = []  # the operator is looked up by the first call: it may be of a library that comes later
+
+    def prepare():
+        other = _core.find(value.name)
+        by_name = {p["name"]: p for p in other.parameters}
+        given = [(p, _compile(v, op, overload)) for p, v in zip(other.parameters, value.values)]
+        given += [(by_name[k], _compile(v, op, overload)) for k, v in value.named.items()]
+        positional = [(v, p["tensor"]) for p, v in given if not p["keyword"]]
+        if any(p["name"] != q["name"] for (p, _), q in zip([g for g in given if not g[0]["keyword"]], other.parameters)):
+            raise _core.InvalidError(f"{op.name}: its gradient leaves arguments of {value.name} out")
+        named = [(p["name"], v, p["tensor"]) for p, v in given if p["keyword"]]
+        found.append((overload(value.name), positional, named, any(r["optional"] for r in other.results)))
+
+    def call(names, like, wanted=0):
+        if not found:
+            prepare()
+        function, positional, named, has_wanted = found[0]
+        args = [_tensor_of(v(names, like), like) if is_tensor else v(names, like) for v, is_tensor in positional]
+        keywords = {}
+        for name, v, is_tensor in named:
+            made = v(names, like)
+            if made is not None:
+                keywords[name] = _tensor_of(made, like) if is_tensor else made
+        if wanted and has_wanted:
+            keywords["wanted"] = wanted
+        return function(*args, **keywords)
+    return call
 
 
 def functions_by_parts(op, bound, gradient):
@@ -204,7 +238,7 @@ def functions_by_parts(op, bound, gradient):
             values[name] = value
         wanted, order = 0, []
         for i, p in enumerate(inputs):
-            if p["tensor"] and p["name"] in ctx.tensors and _wants(ctx, i):
+            if p["tensor"] and p["name"] in ctx.tensors and _wants(ctx.needs_input_grad, i):
                 wanted |= 1 << p["index"]
                 order.append(p)
         given = sum(1 << i for i, g in enumerate(grads) if g is not None)
@@ -250,7 +284,13 @@ def kernel(name, overload, setup, backward):
         with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
             return forward(*args)
     members = {"setup_context": staticmethod(setup_context), "backward": staticmethod(back)}
-    function = type("Backward of " + name, (torch.autograd.Function,), {**members, "forward": staticmethod(forward)})
+
+    def plain_forward(ctx, *args):  # with the context: PyTorch binds arguments by their signature otherwise, which takes long
+        with below():
+            output = overload()(*args[:-1], **args[-1].values)
+        setup(ctx, args[:-1], output, args[-1].values)
+        return output
+    function = type("Backward of " + name, (torch.autograd.Function,), {"forward": staticmethod(plain_forward), "backward": staticmethod(back)})
     level = type("Backward of " + name, (torch.autograd.function._SingleLevelFunction,), {**members, "forward": staticmethod(level_forward)})
 
     def run(*args, **named):
@@ -275,6 +315,5 @@ def _flat(values):
             yield value
 
 
-def _wants(ctx, index):
-    needs = ctx.needs_input_grad
+def _wants(needs, index):
     return index < len(needs) and (any(needs[index]) if isinstance(needs[index], (list, tuple)) else bool(needs[index]))
