@@ -15,7 +15,7 @@ _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
                     empty, fallback_report, fallback_to_cpu, from_dlpack)
-from . import graph
+from . import dispatch, graph
 from ._library import Library, Namespaces, load
 
 __version__ = _core.version()

@@ -458,6 +458,33 @@ class Shapes(unittest.TestCase):
                 core.matmul._infer(tensors, attributes, symbols)
 
 
+class Dispatch(unittest.TestCase):
+    def test_tables_and_slots(self):
+        table = tenon.dispatch.table("core::matmul")
+        self.assertIn("cpu", table)
+        self.assertEqual(table, tenon.dispatch.table(core.matmul))
+        slot = tenon.dispatch.slot(core.add, "cpu")
+        self.assertEqual((slot["rule"], slot["library"], slot["is_missing"]), ("kernel", "core", False))
+        self.assertEqual(tenon.dispatch.slot(core.add, "autograd")["rule"], "gradient")
+        self.assertTrue(tenon.dispatch.dump(core.add).startswith("add(Tensor a, Tensor b) -> Tensor\n  library: core\n  kernel: "))
+        self.assertTrue(tenon.dispatch.has_kernel(core.add, "cpu") and tenon.dispatch.has_kernel(core.add) and not tenon.dispatch.has_kernel(core.add, "autograd"))
+        self.assertTrue(tenon.dispatch.has_computed_kernel(core.add, "autograd") and not tenon.dispatch.is_fallthrough(core.add, "cpu"))
+        self.assertIn("core::matmul", tenon.dispatch.registrations("cpu"))
+        self.assertIsNone(tenon.dispatch.check(core.add))
+        keys = tenon.dispatch.keys()
+        self.assertLess(keys.index("cpu"), keys.index("autograd"))
+        self.assertIn("Would a call", tenon.dispatch.has_computed_kernel.__doc__)
+
+    def test_wrong_questions(self):
+        for question in (lambda: tenon.dispatch.table(3), lambda: tenon.dispatch.slot(None, "cpu"), lambda: tenon.dispatch.slot(core.add), lambda: tenon.dispatch.keys(1)):
+            with self.assertRaises(TypeError):
+                question()
+        with self.assertRaisesRegex(tenon.NotFoundError, "core::ad"):
+            tenon.dispatch.table("core::ad")
+        with self.assertRaises(tenon.Error):
+            tenon.dispatch.slot(core.add, "nobody")
+
+
 @unittest.skipUnless(onnx, "this Python has no onnx")
 class Graphs(unittest.TestCase):
     @classmethod

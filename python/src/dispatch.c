@@ -1,0 +1,123 @@
+/* Questions to the dispatcher, for tenon.dispatch: tables, registrations, keys. */
+#include "core.h"
+
+#include <string.h>
+
+static bool op_from(PyObject *object, const tenon_op_t **out_op) {
+  PyObject *name = PyUnicode_Check(object) ? (Py_INCREF(object), object) : PyObject_GetAttrString(object, "name");
+  PyObject *bytes = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
+  tenon_status_t status = bytes ? tenon_op_find(PyBytes_AsString(bytes), out_op) : TENON_INVALID;
+  if (!bytes && (PyErr_Clear(), true))
+    PyErr_Format(PyExc_TypeError, "expected an operator or its name, \"ns::name\", found %R", Py_TYPE(object));
+  else if (status != TENON_OK) raise_status(status);
+  Py_XDECREF(name), Py_XDECREF(bytes);
+  return bytes && status == TENON_OK;
+}
+
+static PyObject *text_of(tenon_status_t status, char *text) {
+  PyObject *made = status == TENON_OK ? PyUnicode_FromString(text) : raise_status(status);
+  tenon_text_release(text);
+  return made;
+}
+
+static PyObject *table(PyObject *module, PyObject *object) {
+  const tenon_op_t *op;
+  char *text = NULL;
+  (void)module;
+  if (!op_from(object, &op)) return NULL;
+  tenon_status_t status = tenon_op_table(op, &text);
+  return text_of(status, text);
+}
+
+static PyObject *dump(PyObject *module, PyObject *object) {
+  const tenon_op_t *op;
+  char *text = NULL;
+  (void)module;
+  if (!op_from(object, &op)) return NULL;
+  tenon_status_t status = tenon_op_dump(op, &text);
+  return text_of(status, text);
+}
+
+static PyObject *registrations(PyObject *module, PyObject *arguments) {
+  const char *key;
+  char *text = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "s", &key)) return NULL;
+  tenon_status_t status = tenon_registrations(key, &text);
+  return text_of(status, text);
+}
+
+static PyObject *slot(PyObject *module, PyObject *arguments) {
+  PyObject *object;
+  const char *key;
+  const tenon_op_t *op;
+  tenon_slot_info_t info = {.size = sizeof info};
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "Os", &object, &key) || !op_from(object, &op)) return NULL;
+  tenon_status_t status = tenon_op_slot(op, key, &info);
+  if (status != TENON_OK) return raise_status(status);
+  return Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel, "library", info.library,
+                       "library_path", info.library_path, "is_missing", PyBool_FromLong(info.is_missing));
+}
+
+typedef int32_t (*ask_fn)(const tenon_op_t *op, const char *key);
+static PyObject *ask(PyObject *arguments, ask_fn function) {
+  PyObject *object;
+  const char *key = NULL;
+  const tenon_op_t *op;
+  if (!PyArg_ParseTuple(arguments, "O|z", &object, &key) || !op_from(object, &op)) return NULL;
+  return PyBool_FromLong(function(op, key));
+}
+static PyObject *has_kernel(PyObject *module, PyObject *arguments) {
+  return (void)module, ask(arguments, tenon_op_has_kernel);
+}
+static PyObject *has_computed_kernel(PyObject *module, PyObject *arguments) {
+  return (void)module, ask(arguments, tenon_op_has_computed_kernel);
+}
+static PyObject *is_fallthrough(PyObject *module, PyObject *arguments) {
+  return (void)module, ask(arguments, tenon_op_is_fallthrough);
+}
+
+static PyObject *check(PyObject *module, PyObject *object) {
+  const tenon_op_t *op;
+  (void)module;
+  if (!op_from(object, &op)) return NULL;
+  tenon_status_t status = tenon_op_check(op);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
+static PyObject *keys(PyObject *module, PyObject *unused) {
+  PyObject *list = PyList_New(0);
+  (void)module, (void)unused;
+  for (int32_t i = 0; list && i < 64; i++) {
+    const char *name = tenon_key_name(i);
+    PyObject *text = name ? PyUnicode_FromString(name) : NULL;
+    if (name && (!text || PyList_Append(list, text) != 0)) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  return list;
+}
+
+static PyMethodDef functions[] = {
+    {"op_table", table, METH_O,
+     "table(op)\n--\n\nThe whole table: a line for each backend and layer with the rule, its kernels, and where they "
+     "were written."},
+    {"op_dump", dump, METH_O, "dump(op)\n--\n\nAll that is registered for an operator, the newest first."},
+    {"registrations", registrations, METH_VARARGS,
+     "registrations(key)\n--\n\nA line for each kernel that is registered for just this key, of all operators."},
+    {"op_slot", slot, METH_VARARGS,
+     "slot(op, key)\n--\n\nWhat stands in the table for a key (\"cpu\", \"opencl\", \"autograd cpu\"): rule, kernel, "
+     "library, library_path, is_missing."},
+    {"op_has_kernel", has_kernel, METH_VARARGS,
+     "has_kernel(op, key=None)\n--\n\nIs a kernel registered for just this key (None: for any), that this processor "
+     "can run?"},
+    {"op_has_computed_kernel", has_computed_kernel, METH_VARARGS,
+     "has_computed_kernel(op, key)\n--\n\nWould a call with this key find something to run, by whatever rule?"},
+    {"op_is_fallthrough", is_fallthrough, METH_VARARGS, "is_fallthrough(op, key)\n--\n\nIs the key passed by?"},
+    {"op_check", check, METH_O,
+     "check(op)\n--\n\nComputes the table anew, and raises if it was not what the registrations say."},
+    {"keys", keys, METH_NOARGS, "keys()\n--\n\nThe names of keys, from the lowest to the highest precedence."},
+    {NULL, NULL, 0, NULL}};
+
+bool dispatch_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }
