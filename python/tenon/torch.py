@@ -13,7 +13,7 @@ import os
 
 import torch
 
-from . import _core, _gradient, _vmap
+from . import _core, _gradient, _model, _vmap
 from ._library import Library
 
 _DTYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
@@ -61,6 +61,15 @@ def register(library="core"):
             if why is None:
                 _complete(_core.find(name), home, name in by_parts, name in own_autograd)
     return {name: why for name, why in _registered[namespace].items() if why}
+
+
+def load(path, device="cpu"):
+    """A model (ONNX) that Tenon compiles and runs, to be called with PyTorch's tensors: one operator, tenon::run, that traces and exports.
+
+    Operators of custom domains are those of the libraries that are loaded: tenon.load("ops.so") comes before.
+    """
+    _model.register(_DTYPES)
+    return _model.Model(os.fspath(path), device)
 
 
 def torch_name(name):

@@ -384,6 +384,32 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         with self.assertRaises((RuntimeError, NotImplementedError)):
             self.gelu(torch.ones(3).to_sparse())
 
+    def test_a_model_is_one_operator(self):
+        import onnx
+        helper, w = onnx.helper, np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in (("x", ["n", 4]), ("y", [3]))]
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["product"]), helper.make_node("Add", ["product", "y"], ["sum"]), helper.make_node("Identity", ["x"], ["same"]),
+                 helper.make_node("gelu", ["sum"], ["out"], domain="demo")]
+        outputs = [helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["n", 3]), helper.make_tensor_value_info("same", onnx.TensorProto.FLOAT, ["n", 4])]
+        made = helper.make_graph(nodes, "test", values, outputs, [onnx.numpy_helper.from_array(w, "w")])
+        path = os.path.join(FOLDER, "model.onnx")
+        onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("demo", 1)], ir_version=9), path)
+        model, y = tenon.torch.load(path), torch.tensor([1.0, 2.0, 3.0])
+        compiled = torch.compile(lambda x: model(x, y=y)[0] * 2, fullgraph=True, dynamic=True, backend="aot_eager")
+        for n in 2, 5:
+            x = torch.randn(n, 4)
+            out, same = model(x, y)
+            torch.testing.assert_close(out, torch.nn.functional.gelu(x @ torch.from_numpy(w) + y))
+            self.assertTrue(torch.equal(same, x) and same.data_ptr() != x.data_ptr())
+            self.assertTrue(torch.equal(compiled(x), out * 2))
+        self.assertEqual(set(torch.library.opcheck(torch.ops.tenon.run.default, ([torch.randn(3, 4), y],), {"model": path}).values()), {"SUCCESS"})
+        with self.assertRaisesRegex(tenon.Error, "has no gradient"):
+            model(torch.randn(2, 4, requires_grad=True), y)[0].sum().backward()
+        with self.assertRaisesRegex(TypeError, "expected the inputs x, y; found 1 by place and none by name"):
+            model(y)
+        with self.assertRaisesRegex((RuntimeError, tenon.Error), "x"):
+            model(torch.randn(2, 5), y)
+
     def test_a_library_that_pytorch_calls_is_not_unloaded(self):
         with self.assertRaises(tenon.Error):
             self.numpy.unload()

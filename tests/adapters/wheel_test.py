@@ -16,6 +16,8 @@ import sys, numpy, tenon
 ops = tenon.load(sys.argv[1])
 x = numpy.linspace(-1, 1, 3, dtype="f4")
 assert abs(ops.gelu(x)[2] - 0.8413447) < 1e-6
+import ctypes, os
+assert ctypes.CDLL(os.path.join(os.path.dirname(tenon.__file__), "lib", "libtenon_torch.so")).tenon_torch_register
 for folder in tenon.include_dir(), tenon.cmake_dir():
     assert folder.startswith(sys.prefix), folder
 """
