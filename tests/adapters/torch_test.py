@@ -419,6 +419,13 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
                 "status = lib.tenon_torch_register(b'core', 0, ctypes.byref(report), ctypes.byref(error)); print(status, error.value.decode())")
         done = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "libtenon_torch.so")], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch first\n")
+        source, old = os.path.join(FOLDER, "old.c"), os.path.join(FOLDER, "libtorch_cpu.so")
+        with open(source, "w", encoding="utf-8") as file:  # as far as the bridge can see: PyTorch 2.9
+            file.write("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 9ul << 48; }\nint aoti_torch_get_dim(void *t, long *d) { return 1; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", source, "-o", old], check=True)
+        done = subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[2]); " + code, os.path.join(BUILD, "libtenon_torch.so"), old], capture_output=True, text=True, check=True)
+        self.assertRegex(done.stdout, r"^14 PyTorch 2\.9 lacks functions of its C interface \(aoti_torch_device_type_cpu, .*torch_from_blob.*\): 2\.11 or newer is needed\n$")
+        self.assertNotIn("aoti_torch_get_dim,", done.stdout)
 
 
 if __name__ == "__main__":
