@@ -105,7 +105,9 @@ PyObject *operator_new(const tenon_op_t *op);
 /* Their library is unloaded: calls of all objects that stand for one of them fail from here on. */
 void operators_end(const tenon_op_t *const *ops, int32_t count);
 bool libraries_add(PyObject *module);
-bool graphs_add(PyObject *module);   /* graph.c */
-bool dispatch_add(PyObject *module); /* dispatch.c */
+bool graphs_add(PyObject *module);      /* graph.c */
+bool dispatch_add(PyObject *module);    /* dispatch.c */
+bool profiles_add(PyObject *module);    /* profile.c */
+tenon_profile_t *profile_current(void); /* that runs of this thread go into; NULL: none */
 
 #endif

@@ -250,8 +250,9 @@ static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *na
     if (keys) PyErr_Format(PyExc_TypeError, "among %R is a name that no input of the graph has", keys);
     return Py_XDECREF(keys), NULL;
   }
+  tenon_profile_t *profile = profile_current();
   PyThreadState *state = PyEval_SaveThread();
-  status = tenon_executable_run(executable_of(self), r->inputs, r->outputs, NULL);
+  status = tenon_executable_run(executable_of(self), r->inputs, r->outputs, profile);
   PyEval_RestoreThread(state);
   return status == TENON_OK ? results_of(r->outputs, r->output_count, &origin) : raise_status(status);
 }

@@ -17,6 +17,7 @@ from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidErro
                     empty, fallback_report, fallback_to_cpu, from_dlpack)
 from . import dispatch, graph
 from ._library import Library, Namespaces, load
+from ._profile import explain, profile, trace
 
 __version__ = _core.version()
 ops = Namespaces()

@@ -4,6 +4,7 @@ import array
 import ast
 import gc
 import inspect
+import json
 import keyword
 import math
 import os
@@ -459,6 +460,22 @@ class Shapes(unittest.TestCase):
 
 
 class Dispatch(unittest.TestCase):
+    def test_traces_and_reasons(self):
+        path = os.path.join(FOLDER, "calls.json")
+        with tenon.trace("dispatch,args", file=path):
+            core.add(np.ones(2, np.float32), np.ones(2, np.float32))
+        core.sub(np.ones(2, np.float32), np.ones(2, np.float32))
+        with open(path, encoding="utf-8") as file:
+            text = json.dumps(json.load(file))
+        self.assertIn("core::add", text)
+        self.assertNotIn("core::sub", text)
+        code = "import numpy, tenon\nwith tenon.explain(all=True): tenon.ops.core.exp(numpy.ones(2, 'f4'))\nwith tenon.trace(): tenon.ops.core.log(numpy.ones(2, 'f4'))\ntenon.ops.core.sin(numpy.ones(2, 'f4'))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue("core::exp" in done.stderr and "core::log" in done.stderr and "core::sin" not in done.stderr, done.stderr)
+        with self.assertRaises(tenon.Error):
+            tenon.trace("nothing such")
+
     def test_tables_and_slots(self):
         table = tenon.dispatch.table("core::matmul")
         self.assertIn("cpu", table)
@@ -501,6 +518,31 @@ class Graphs(unittest.TestCase):
         cls.x, cls.y = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), np.array([1, 2, 3], np.float32)
         s = (cls.x @ cls.w + cls.y).astype(np.float64)
         cls.expected = np.array([[0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in row] for row in s])
+
+    def test_profiles(self):
+        model = tenon.graph.load(self.path).compile(plain=True)
+        self.assertEqual(repr(tenon.profile()), "<tenon profile of no run>")
+        with tenon.profile() as p:
+            model(self.x, self.y)
+            with tenon.profile() as inner:
+                model(self.x, self.y)
+        kinds = [kind for _, kind, depth, begin, end in p.spans if depth == 0 and begin <= end]
+        self.assertEqual(sorted(kinds), ["core::add", "core::matmul", "demo::gelu"])
+        self.assertEqual(len(inner.spans), len(p.spans))
+        self.assertRegex(repr(p), r"(?m)^core::matmul +1 x +[0-9.]+ ms +[0-9.]+%$")
+        self.assertIn("<td>demo::gelu</td>", p._repr_html_())
+        self.assertTrue(all(device == "cpu" and size >= 0 for device, _, size in p.memory))
+        path = os.path.join(FOLDER, "profile.json")
+        p.write(path)
+        with open(path, encoding="utf-8") as file:
+            self.assertIn("demo::gelu", json.dumps(json.load(file)))
+        before = len(p.spans)
+        model(self.x, self.y)  # outside of it
+        self.assertEqual(len(p.spans), before)
+        with self.assertRaises(tenon.Error):
+            p.__exit__(None, None, None)
+        with self.assertRaises(tenon.Error):
+            p.write("/nowhere/at/all.json")
 
     def test_reading(self):
         graph = tenon.graph.load(self.path)

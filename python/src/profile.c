@@ -1,0 +1,141 @@
+/* tenon.profile: where the time of a model's run went, by node; and what the dispatcher says of calls.
+ * A profile that is entered belongs to its thread: runs of executables by that thread go into it. */
+#include "core.h"
+
+typedef struct profile_t {
+  PyObject_HEAD tenon_profile_t *profile;
+  struct profile_t *before; /* that was entered when this was */
+  bool is_entered;
+} profile_t;
+
+static PyTypeObject *profile_type;
+static _Thread_local profile_t *current;
+
+tenon_profile_t *profile_current(void) { return current ? current->profile : NULL; }
+
+static PyObject *profile_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
+  static char *names[] = {NULL};
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "", names)) return NULL;
+  profile_t *self = (profile_t *)PyType_GenericAlloc(type, 0); /* zeroed; `type` may be a class of Python's */
+  if (!self) return NULL;
+  tenon_status_t status = tenon_profile_create(&self->profile);
+  if (status == TENON_OK) return (PyObject *)self;
+  Py_DECREF(self);
+  return raise_status(status);
+}
+
+static void profile_delete(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  tenon_profile_release(((profile_t *)object)->profile);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+  Py_DECREF(type);
+}
+
+static PyObject *enter(PyObject *object, PyObject *unused) {
+  profile_t *self = (profile_t *)object;
+  (void)unused;
+  if (self->is_entered) return PyErr_Format(error_class, "this profile is entered already");
+  self->is_entered = true, self->before = current, current = self;
+  return Py_INCREF(object), Py_INCREF(object), object; /* one for `current` */
+}
+
+static PyObject *leave(PyObject *object, PyObject *arguments) {
+  profile_t *self = (profile_t *)object;
+  (void)arguments;
+  if (current != self)
+    return PyErr_Format(error_class, "profiles are left by the thread that entered them, the last one first");
+  current = self->before, self->before = NULL, self->is_entered = false;
+  Py_DECREF(object);
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_spans(PyObject *object, void *unused) {
+  const tenon_profile_t *profile = ((profile_t *)object)->profile;
+  PyObject *list = PyList_New(0);
+  (void)unused;
+  for (int32_t i = 0, n = tenon_profile_count(profile); list && i < n; i++) {
+    tenon_span_t span = {.size = sizeof span};
+    tenon_status_t status = tenon_profile_span(profile, i, &span);
+    PyObject *item = status == TENON_OK ? Py_BuildValue("(sziLL)", span.name, span.kind, (int)span.depth,
+                                                        (long long)span.begin, (long long)span.end)
+                                        : raise_status(status);
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+static PyObject *get_memory(PyObject *object, void *unused) {
+  const tenon_profile_t *profile = ((profile_t *)object)->profile;
+  PyObject *list = PyList_New(0);
+  (void)unused;
+  for (int32_t i = 0, n = tenon_profile_level_count(profile); list && i < n; i++) {
+    tenon_level_t level = {.size = sizeof level};
+    tenon_status_t status = tenon_profile_level(profile, i, &level);
+    PyObject *item = status == TENON_OK
+                         ? Py_BuildValue("(sLK)", level.device, (long long)level.time, (unsigned long long)level.bytes)
+                         : raise_status(status);
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+static PyObject *write_to(PyObject *object, PyObject *path) {
+  PyObject *bytes = NULL;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  tenon_status_t status = tenon_profile_write(((profile_t *)object)->profile, PyBytes_AsString(bytes));
+  Py_DECREF(bytes);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"__enter__", enter, METH_NOARGS, NULL},
+    {"__exit__", leave, METH_VARARGS, NULL},
+    {"write", write_to, METH_O, "write(path)\n--\n\nA Chrome trace, for ui.perfetto.dev and chrome://tracing."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef properties[] = {
+    {"spans", get_spans, NULL,
+     "(name, operator, depth, begin, end) of each node, depth 0, and of what its kernel told of; nanoseconds.", NULL},
+    {"memory", get_memory, NULL, "(device, time, bytes): memory in use from then on; nanoseconds, as of spans.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)profile_new},
+                              {Py_tp_dealloc, (void *)profile_delete},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, properties},
+                              {0, NULL}};
+static PyType_Spec spec = {"tenon._core.Profile", sizeof(profile_t), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           slots};
+
+/* ---- what the dispatcher says ------------------------------------------------------------------------------------- */
+
+static PyObject *trace_set(PyObject *module, PyObject *arguments) {
+  const char *what;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "z", &what)) return NULL;
+  tenon_status_t status = tenon_trace_set(what);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
+static PyObject *explain_set(PyObject *module, PyObject *arguments) {
+  int how;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "i", &how)) return NULL;
+  tenon_status_t status = tenon_explain_set(how);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"trace_set", trace_set, METH_VARARGS, NULL},
+                                  {"explain_set", explain_set, METH_VARARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
+
+bool profiles_add(PyObject *module) {
+  profile_type = (PyTypeObject *)PyType_FromSpec(&spec);
+  if (!profile_type) return false;
+  Py_INCREF(profile_type);
+  return PyModule_AddObject(module, "Profile", (PyObject *)profile_type) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
