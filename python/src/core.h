@@ -107,6 +107,7 @@ void operators_end(const tenon_op_t *const *ops, int32_t count);
 bool libraries_add(PyObject *module);
 bool graphs_add(PyObject *module);      /* graph.c */
 bool dispatch_add(PyObject *module);    /* dispatch.c */
+bool definitions_add(PyObject *module); /* define.c */
 bool profiles_add(PyObject *module);    /* profile.c */
 tenon_profile_t *profile_current(void); /* that runs of this thread go into; NULL: none */
 

@@ -16,6 +16,7 @@ _core.check_interpreter()
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
                     empty, fallback_report, fallback_to_cpu, from_dlpack)
 from . import dispatch, graph
+from ._define import impl, op
 from ._library import Library, Namespaces, load
 from ._profile import explain, profile, trace
 

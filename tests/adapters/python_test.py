@@ -459,6 +459,95 @@ class Shapes(unittest.TestCase):
                 core.matmul._infer(tensors, attributes, symbols)
 
 
+class Definitions(unittest.TestCase):
+    def test_a_function_is_an_operator(self):
+        kept = []
+
+        @tenon.op("mine::scale(Tensor x, int times=1, *, float by=2.0, str['up', 'down'] way='up') -> Tensor", types="x: f32|f64; out = x", shapes="out = x", gradient="x: mine::scale(grad, times, by=by, way=way)")
+        def scale(x, times, *, by, way):
+            """x times by, so often."""
+            kept.append(x)
+            return x * x.dtype.type((by if way == "up" else 1 / by) ** times)
+        x = np.arange(4, dtype=np.float32).reshape(2, 2)
+        np.testing.assert_array_equal(scale(x), 2 * x)
+        np.testing.assert_array_equal(tenon.ops.mine.scale(x.T, 2, by=3.0), 9 * x.T)
+        np.testing.assert_array_equal(scale(x.astype("f8"), way="down"), x / 2)
+        self.assertEqual((scale.doc, scale.name), ("x times by, so often.", "mine::scale"))
+        x[:] = -1
+        np.testing.assert_array_equal(kept[0], [[0, 1], [2, 3]])  # a copy, which may be kept
+        scale.registration.undo()
+        with self.assertRaises(AttributeError):
+            tenon.ops.mine.scale
+
+    def test_results_lists_and_what_is_absent(self):
+        @tenon.op("mine::both(Tensor[] xs, Tensor? more=None) -> (Tensor sum, Tensor count)", types="xs: f32; more = xs; sum = xs; count = i64", shapes="sum: []; count: []")
+        def both(xs, more):
+            return np.float32(sum(float(x.sum()) for x in xs) + (0 if more is None else float(more.sum()))), np.array(len(xs))
+        x = np.ones(3, np.float32)
+        total, count = both([x, 2 * x])
+        self.assertEqual((float(total), int(count)), (9, 2))
+        self.assertEqual(float(both([x], x)[0]), 6)
+
+    def test_kernels_for_operators_of_others(self):
+        @tenon.op("mine::half(Tensor x) -> Tensor", types="x: f32|f64; out = x", shapes="out = x")
+        def half(x):
+            return x / 2
+
+        @tenon.impl("mine::half", "cpu f64")
+        def wide(x):
+            return x / 2 + 100
+        x = np.array([2.0])
+        self.assertEqual((float(half(x)[0]), float(half(x.astype("f4"))[0])), (101, 1))
+        wide.registration.undo()
+        self.assertEqual(float(half(x)[0]), 1)
+        with self.assertRaises(tenon.ExistsError):
+            tenon.impl(half, "cpu")(lambda x: x)
+        tenon.impl(half, "cpu", override=True)(lambda x: x + 5)
+        self.assertEqual(float(half(x)[0]), 7)
+
+    def test_what_it_raises_is_raised(self):
+        class Own(Exception):
+            pass
+
+        @tenon.op("mine::raising(Tensor x, *, int how=0) -> Tensor", types="x: f32; out = x", shapes="out = x")
+        def raising(x, *, how):
+            if how == 0:
+                raise Own("for a reason")
+            return [x, x.astype("f8"), x[:1], "no tensor", None][how - 1]
+        x = np.ones(2, np.float32)
+        with self.assertRaisesRegex(Own, "for a reason"):
+            raising(x)
+        np.testing.assert_array_equal(raising(x, how=1), x)
+        for how in 2, 3:
+            with self.assertRaisesRegex(tenon.InvalidError, "mine::raising: its kernel gave a tensor of dtype f.*as result 0"):
+                raising(x, how=how)
+        for how in 4, 5:
+            with self.assertRaises(TypeError):
+                raising(x, how=how)
+        np.testing.assert_array_equal(raising(x, how=1), x)
+        for wrong in ({"types": "x: f33; out = x"}, {"types": "x: f32; out = x", "gradient": "y: none"}):
+            with self.assertRaises(tenon.Error):
+                tenon.op("mine::wrong(Tensor x) -> Tensor", shapes="out = x", **wrong)(lambda x: x)
+        with self.assertRaises(ValueError):
+            tenon.op("mine::wrong(Tensor x) -> Tensor", types="x: f32; out = x", traits=("odd",))(lambda x: x)
+
+    def test_threads_and_nothing_lost(self):
+        @tenon.op("mine::plus(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
+        def plus(x):
+            return x + 1
+        x, failures = np.zeros(8, np.float32), []
+
+        def work():
+            for _ in range(300):
+                if plus(x)[0] != 1:
+                    failures.append(1)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        self.assertEqual(failures, [])
+        plus(x)
+        self.assertEqual(leaks([lambda: plus(x)], 20000), [])
+
+
 class Dispatch(unittest.TestCase):
     def test_traces_and_reasons(self):
         path = os.path.join(FOLDER, "calls.json")

@@ -410,6 +410,21 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         with self.assertRaisesRegex((RuntimeError, tenon.Error), "x"):
             model(torch.randn(2, 5), y)
 
+    def test_an_operator_in_python_is_pytorchs_too(self):
+        @tenon.op("inpython::twice(Tensor x, *, float by=2.0) -> Tensor", types="x: f32|f64; out = x", shapes="out = x", gradient="x: inpython::twice(grad, by=by)")
+        def twice(x, *, by):
+            if by == 13:
+                raise ValueError("not by thirteen")
+            return x * x.dtype.type(by)
+        tenon.torch.register("inpython")
+        x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.equal(torch.ops.inpython.twice(x, by=3.0), 3 * x))
+        self.check(torch.ops.inpython.twice, (x,))
+        self.assertTrue(torch.autograd.gradcheck(torch.ops.inpython.twice, (x,)))
+        with self.assertRaisesRegex((ValueError, RuntimeError), "not by thirteen"):
+            torch.ops.inpython.twice(x, by=13.0)
+        self.assertTrue(torch.equal(torch.ops.inpython.twice(x), 2 * x))
+
     def test_a_library_that_pytorch_calls_is_not_unloaded(self):
         with self.assertRaises(tenon.Error):
             self.numpy.unload()

@@ -1,0 +1,214 @@
+/* Operators and kernels that are functions of Python's.  A kernel gets copies of its tensors, since it may keep them and a call's
+ * are borrowed, as NumPy's arrays where the program has NumPy; what it gives is copied into the results. */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct given_t { /* to a kernel: its arguments, as far as they are made */
+  PyObject *positional, *named;
+} given_t;
+
+/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *copy_of(const tenon_tensor_t *tensor) {
+  tenon_tensor_t *copy = NULL;
+  if (!tensor) Py_RETURN_NONE;
+  if (tenon_dtype_id(tensor->dtype) == TENON_LIST) {
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && i < tensor->shape[0]; i++) {
+      PyObject *item = copy_of(((tenon_tensor_t **)tensor->data)[i]);
+      if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+      Py_XDECREF(item);
+    }
+    return list;
+  }
+  tenon_status_t status = tenon_tensor_copy(tensor, &copy);
+  return status == TENON_OK ? numpy_of(copy) : raise_status(status);
+}
+
+static bool add(given_t *given, const tenon_argument_t *of, PyObject *object) {
+  bool good = object && (of->is_keyword ? PyDict_SetItemString(given->named, of->name, object)
+                                        : PyList_Append(given->positional, object)) == 0;
+  Py_XDECREF(object);
+  return good;
+}
+
+/* In the schema's order: tensors and attributes by place, those that are keyword-only by name. */
+static bool arguments_set(const tenon_call_t *call, const tenon_op_info_t *info, given_t *given) {
+  const uint32_t count = (uint32_t)(info->input_count + info->attr_count);
+  given->positional = PyList_New(0), given->named = PyDict_New();
+  if (!given->positional || !given->named) return false;
+  for (uint32_t place = 0; place < count; place++)
+    for (uint32_t role = 0; role < 2; role++)
+      for (int32_t i = 0; i < (role ? info->attr_count : info->input_count); i++) {
+        tenon_argument_t of = {.size = sizeof of};
+        if (tenon_op_argument(call->op, role, i, &of) != TENON_OK || of.place != place) continue;
+        if (role) of.value = call->attrs[i];
+        if (!add(given, &of, role ? attribute_object(&of) : copy_of(call->inputs[i]))) return false;
+      }
+  return true;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  return tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) && a->ndim == b->ndim &&
+         (!a->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
+}
+
+static bool result_set(const tenon_call_t *call, const char *op, int32_t o, PyObject *object) {
+  tenon_tensor_t *out = call->outputs[o], *dense = NULL;
+  argument_t argument = {.tensor = NULL};
+  origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
+  if (!out) return true; /* not wanted */
+  if (!argument_set(&argument, object, 0, out, op, "result", &origin)) return false;
+  bool good = same_shape(argument.tensor, out);
+  if (!good)
+    raise_invalid(
+        "%s: its kernel gave a tensor of dtype %s with %d axes as result %d: expected dtype %s and the shape that "
+        "the operator states",
+        op, tenon_dtype_name(argument.tensor->dtype), (int)argument.tensor->ndim, (int)o, tenon_dtype_name(out->dtype));
+  tenon_status_t status = good ? tenon_tensor_copy(argument.tensor, &dense) : TENON_OK;
+  if (status != TENON_OK) good = raise_status(status) != NULL;
+  if (good) memcpy(out->data, dense->data, (size_t)tenon_count(out) * (out->dtype.bits / 8));
+  tenon_tensor_release(dense);
+  argument_release(&argument);
+  return good;
+}
+
+static bool results_set(const tenon_call_t *call, const tenon_op_info_t *info, PyObject *result) {
+  if (info->output_count == 1) return result_set(call, info->name, 0, result);
+  if (info->output_count == 0) return true;
+  if (!PyTuple_Check(result) || PyTuple_Size(result) != info->output_count) {
+    PyErr_Format(PyExc_TypeError, "%s: its kernel gave %R: expected a tuple of %d tensors", info->name, Py_TYPE(result),
+                 (int)info->output_count);
+    return false;
+  }
+  for (int32_t o = 0; o < info->output_count; o++)
+    if (!result_set(call, info->name, o, PyTuple_GetItem(result, o))) return false;
+  return true;
+}
+
+/* ---- the kernel --------------------------------------------------------------------------------------------------- */
+
+/* The exception as the call's message; it is raised itself where Python made the call. */
+static tenon_status_t fail(const tenon_call_t *call, const char *op, bool is_pythons) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  tenon_status_t status = tenon_fail(call, TENON_UNKNOWN, "%s: its kernel in Python raised: %s", op,
+                                     bytes ? PyBytes_AsString(bytes) : "an exception without a text");
+  Py_XDECREF(text), Py_XDECREF(bytes);
+  PyErr_Clear();
+  if (is_pythons) PyErr_Restore(type, value, trace);
+  else Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+  return status;
+}
+
+static tenon_status_t run(tenon_call_t *call) {
+  const bool is_pythons = PyGILState_GetThisThreadState() != NULL;
+  PyGILState_STATE state = PyGILState_Ensure();
+  tenon_op_info_t info = {.size = sizeof info};
+  given_t given = {NULL, NULL};
+  tenon_op_info(call->op, &info);
+  bool good = arguments_set(call, &info, &given);
+  PyObject *tuple = good ? PySequence_Tuple(given.positional) : NULL;
+  PyObject *result = tuple ? PyObject_Call((PyObject *)call->context, tuple, given.named) : NULL;
+  good = result && results_set(call, &info, result);
+  tenon_status_t status = good ? TENON_OK : fail(call, info.name, is_pythons);
+  Py_XDECREF(result), Py_XDECREF(tuple), Py_XDECREF(given.positional), Py_XDECREF(given.named);
+  PyGILState_Release(state);
+  return status;
+}
+
+static void let_go(void *callable) {
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE state = PyGILState_Ensure();
+  Py_DECREF((PyObject *)callable);
+  PyGILState_Release(state);
+}
+
+/* ---- registrations ------------------------------------------------------------------------------------------------ */
+
+typedef struct registration_t {
+  PyObject_HEAD tenon_registration_t *registration;
+} registration_t;
+static PyTypeObject *registration_type;
+
+static PyObject *registration_new(tenon_registration_t *registration) {
+  registration_t *self = PyObject_New(registration_t, registration_type);
+  if (!self) return NULL; /* it stays */
+  self->registration = registration;
+  return (PyObject *)self;
+}
+
+static void registration_delete(PyObject *object) { /* it stays registered */
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+static PyObject *undo(PyObject *object, PyObject *unused) {
+  registration_t *self = (registration_t *)object;
+  tenon_registration_t *registration = self->registration;
+  (void)unused;
+  self->registration = NULL;
+  Py_BEGIN_ALLOW_THREADS if (registration) tenon_registration_release(registration);
+  Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyObject *op_add(PyObject *module, PyObject *arguments) {
+  static const uint32_t tags[] = {TENON_TAG_OP,     TENON_TAG_DOC,      TENON_TAG_TYPES,
+                                  TENON_TAG_SHAPES, TENON_TAG_GRADIENT, TENON_TAG_BATCHING};
+  enum { TEXTS = sizeof tags / sizeof *tags };
+  const char *texts[TEXTS];
+  long long traits;
+  PyObject *callable;
+  tenon_item_t items[TEXTS + 3];
+  tenon_registration_t *registration = NULL;
+  size_t count = 0;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "szzzzzLO", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5],
+                        &traits, &callable))
+    return NULL;
+  for (size_t i = 0; i < TEXTS; i++)
+    if (texts[i]) items[count++] = (tenon_item_t){tags[i], 0, 0, texts[i], NULL};
+  items[count++] = (tenon_item_t){TENON_TAG_TRAITS, 0, traits, NULL, NULL};
+  items[count++] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run};
+  items[count++] = (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL};
+  tenon_status_t status = tenon_op_add(items, callable, let_go, 0, &registration);
+  if (status != TENON_OK) return raise_status(status);
+  Py_INCREF(callable);
+  return registration_new(registration);
+}
+
+static PyObject *kernel_add(PyObject *module, PyObject *arguments) {
+  const char *op, *where;
+  int override;
+  PyObject *callable;
+  tenon_registration_t *registration = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "ssOp", &op, &where, &callable, &override)) return NULL;
+  tenon_status_t status =
+      tenon_kernel_add(op, where, run, callable, let_go, override ? TENON_OVERRIDE : 0, &registration);
+  if (status != TENON_OK) return raise_status(status);
+  Py_INCREF(callable);
+  return registration_new(registration);
+}
+
+static PyMethodDef functions[] = {
+    {"op_add", op_add, METH_VARARGS, NULL}, {"kernel_add", kernel_add, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"undo", undo, METH_NOARGS, "undo()\n--\n\nTakes it away again."},
+                                {NULL, NULL, 0, NULL}};
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, (void *)registration_delete}, {Py_tp_new, (void *)refuse_new}, {Py_tp_methods, methods}, {0, NULL}};
+static PyType_Spec spec = {"tenon._core.Registration", sizeof(registration_t), 0, Py_TPFLAGS_DEFAULT, slots};
+
+bool definitions_add(PyObject *module) {
+  registration_type = (PyTypeObject *)PyType_FromSpec(&spec);
+  if (!registration_type) return false;
+  Py_INCREF(registration_type);
+  return PyModule_AddObject(module, "Registration", (PyObject *)registration_type) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
