@@ -20,23 +20,15 @@ static PyObject *text_of(tenon_status_t status, char *text) {
   return made;
 }
 
-static PyObject *table(PyObject *module, PyObject *object) {
+static PyObject *told(PyObject *object, tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
   const tenon_op_t *op;
   char *text = NULL;
-  (void)module;
   if (!op_from(object, &op)) return NULL;
-  tenon_status_t status = tenon_op_table(op, &text);
+  tenon_status_t status = tell(op, &text);
   return text_of(status, text);
 }
-
-static PyObject *dump(PyObject *module, PyObject *object) {
-  const tenon_op_t *op;
-  char *text = NULL;
-  (void)module;
-  if (!op_from(object, &op)) return NULL;
-  tenon_status_t status = tenon_op_dump(op, &text);
-  return text_of(status, text);
-}
+static PyObject *table(PyObject *module, PyObject *object) { return (void)module, told(object, tenon_op_table); }
+static PyObject *dump(PyObject *module, PyObject *object) { return (void)module, told(object, tenon_op_dump); }
 
 static PyObject *registrations(PyObject *module, PyObject *arguments) {
   const char *key;

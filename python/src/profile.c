@@ -49,36 +49,38 @@ static PyObject *leave(PyObject *object, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-static PyObject *get_spans(PyObject *object, void *unused) {
+static PyObject *span_of(const tenon_profile_t *profile, int32_t i) {
+  tenon_span_t span = {.size = sizeof span};
+  tenon_status_t status = tenon_profile_span(profile, i, &span);
+  return status != TENON_OK ? raise_status(status)
+                            : Py_BuildValue("(sziLL)", span.name, span.kind, (int)span.depth, (long long)span.begin,
+                                            (long long)span.end);
+}
+
+static PyObject *level_of(const tenon_profile_t *profile, int32_t i) {
+  tenon_level_t level = {.size = sizeof level};
+  tenon_status_t status = tenon_profile_level(profile, i, &level);
+  return status != TENON_OK
+             ? raise_status(status)
+             : Py_BuildValue("(sLK)", level.device, (long long)level.time, (unsigned long long)level.bytes);
+}
+
+static PyObject *list_of(PyObject *object, int32_t (*count)(const tenon_profile_t *profile),
+                         PyObject *(*item_of)(const tenon_profile_t *profile, int32_t i)) {
   const tenon_profile_t *profile = ((profile_t *)object)->profile;
   PyObject *list = PyList_New(0);
-  (void)unused;
-  for (int32_t i = 0, n = tenon_profile_count(profile); list && i < n; i++) {
-    tenon_span_t span = {.size = sizeof span};
-    tenon_status_t status = tenon_profile_span(profile, i, &span);
-    PyObject *item = status == TENON_OK ? Py_BuildValue("(sziLL)", span.name, span.kind, (int)span.depth,
-                                                        (long long)span.begin, (long long)span.end)
-                                        : raise_status(status);
+  for (int32_t i = 0, n = count(profile); list && i < n; i++) {
+    PyObject *item = item_of(profile, i);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
   return list;
 }
-
+static PyObject *get_spans(PyObject *object, void *unused) {
+  return (void)unused, list_of(object, tenon_profile_count, span_of);
+}
 static PyObject *get_memory(PyObject *object, void *unused) {
-  const tenon_profile_t *profile = ((profile_t *)object)->profile;
-  PyObject *list = PyList_New(0);
-  (void)unused;
-  for (int32_t i = 0, n = tenon_profile_level_count(profile); list && i < n; i++) {
-    tenon_level_t level = {.size = sizeof level};
-    tenon_status_t status = tenon_profile_level(profile, i, &level);
-    PyObject *item = status == TENON_OK
-                         ? Py_BuildValue("(sLK)", level.device, (long long)level.time, (unsigned long long)level.bytes)
-                         : raise_status(status);
-    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
-    Py_XDECREF(item);
-  }
-  return list;
+  return (void)unused, list_of(object, tenon_profile_level_count, level_of);
 }
 
 static PyObject *write_to(PyObject *object, PyObject *path) {
