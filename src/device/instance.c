@@ -82,6 +82,15 @@ static tenon_status_t make(const tenon_code_t *code, uint64_t id, const char *ke
   return *out_instance = i, TENON_OK;
 }
 
+/* By address: a compiler keeps equal texts of a file once, so that a launch compares none. */
+static tenon_source_fn of_addresses(const tenon_code_t *code, const tenon_code_kernel_t *k, const char *constants) {
+  for (uint32_t i = 0; i < code->kernel_count; i++) {
+    const tenon_code_kernel_t *other = &code->kernels[i];
+    if (other->constants == constants && other->name == k->name && other->run) return other->run;
+  }
+  return NULL;
+}
+
 /* What the library has: for these constants, else compiled without constants, which serves all. */
 static tenon_source_fn of_library(const tenon_code_t *code, const tenon_code_kernel_t *k, const char *constants) {
   tenon_source_fn any = NULL;
@@ -98,6 +107,7 @@ static tenon_source_fn of_library(const tenon_code_t *code, const tenon_code_ker
 tenon_status_t tn_instance(tenon_code_t *code, uint32_t kernel, const char *constants, tenon_source_fn *out_run) {
   const tenon_code_kernel_t *k = &code->kernels[kernel];
   if (k->run && k->constants == constants) return *out_run = k->run, TENON_OK; /* as a rule */
+  if (constants && (*out_run = of_addresses(code, k, constants))) return TENON_OK;
   if (!constants) constants = "";
   if ((*out_run = of_library(code, k, constants))) return TENON_OK;
   const uint64_t id = tn_program_id(code);

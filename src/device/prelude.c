@@ -357,6 +357,15 @@ static void add_list(tn_text_t *text, const char *format, const char *between, i
   }
 }
 
+/* "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)", and the head of INNER_n: a name that is a macro is expanded on the way. */
+static void add_heads(tn_text_t *text, const char *outer, const char *inner, const char *first, int count) {
+  for (int i = 0; i < 3; i++) {
+    tn_text_add(text, "%s%s_%d(%s, ", i == 1 ? "" : "#define ", i ? inner : outer, count, first);
+    add_list(text, "k%, t%, n%", ", ", count);
+    tn_text_add(text, i == 1 ? ")\n" : ") ");
+  }
+}
+
 static void add_body(tn_text_t *text, const dialect_t *d, int count) {
   tn_text_add(text, "%s name##_item(%s", d->item, d->hidden);
   add_list(text, "TENON_P_##k%(t%, n%)", ", ", count);
@@ -365,13 +374,7 @@ static void add_body(tn_text_t *text, const dialect_t *d, int count) {
 
 static void add_source(tn_text_t *text, const dialect_t *d, int count) {
   bool is_c = d == &dialects[TENON_SOURCE_C];
-  tn_text_add(text, "#define TENON_SOURCE_%d(name, ", count); /* its name may be a macro */
-  add_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ") TENON_S_%d(name, ", count);
-  add_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ")\n#define TENON_S_%d(name, ", count);
-  add_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ") ");
+  add_heads(text, "TENON_SOURCE", "TENON_S", "name", count);
   add_body(text, d, count);
   tn_text_add(text, "; TENON_E_##name void %s(", d->name);
   if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
@@ -384,13 +387,8 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
 }
 
 static void add_pointwise(tn_text_t *text, int count) {
-  tn_text_add(text, "#define TENON_POINTWISE_%d(name, r, ", count); /* its name may be a macro */
-  add_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ") TENON_Q_%d(name, r, ", count);
-  add_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ")\n#define TENON_Q_%d(name, r, ", count);
-  add_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ") TENON_POINTWISE_(name, r, (");
+  add_heads(text, "TENON_POINTWISE", "TENON_Q", "name, r", count);
+  tn_text_add(text, "TENON_POINTWISE_(name, r, (");
   add_list(text, "t% n%", ", ", count);
   tn_text_add(text, "), ");
   add_list(text, "TENON_N_##k%", " + ", count);
