@@ -27,12 +27,11 @@ static bool any_wants_gradient(const operator_t *self, const torch_value_t *stac
 }
 
 void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
-  char overload[200], why[1200];
+  char why[1200];
   int32_t bad;
   (void)arguments, (void)results;
   if (any_wants_gradient(self, stack)) {
-    snprintf(overload, sizeof overload, "%s%sautograd", self->overload, *self->overload ? "_" : "");
-    bad = torch.torch_call_dispatcher(self->own, overload, stack, torch_build_version);
+    bad = torch.torch_call_dispatcher(self->own, self->autograd, stack, torch_build_version);
   } else {
     const bool before = torch.is_excluded(operator_autograd_key);
     torch.exclude(operator_autograd_key, true);

@@ -13,6 +13,7 @@ typedef struct operator_t {
   tenon_argument_t *arguments; /* in the schema's order */
   tenon_argument_t *results;
   const char *own, *overload; /* "demo::gelu" without its overload, and that, "" if there is none */
+  char autograd[200];         /* the overload that calls go to which want a gradient */
   bool is_autograd;           /* the kernel that finds out whether a call needs a gradient */
   bool is_gradient;           /* its gradient, by Tenon's own record, of operators that state no rule */
   bool has_wanted;            /* some results are optional: an argument `wanted` is behind those of the schema, bit i for results[i] */

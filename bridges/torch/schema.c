@@ -41,6 +41,7 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
   self->own = own, self->overload = dot ? dot + 1 : own + name_size - 1;
   if (dot) *dot = 0;
   else if (is_word(strstr(own, "::") + 2)) own[name_size - 2] = '_';
+  snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload, *self->overload ? "_" : "");
   const char *reason = NULL;
   uint32_t written = 0; /* bit k: the mark 'a' + k is of an argument that is written to */
   for (uint32_t role = 0; role < 3; role++)
