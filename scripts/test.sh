@@ -6,7 +6,7 @@ build=$1 only=${2:-}
 logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
-export TENON_BUILD=$PWD/$build
+export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
 suites=(layers format header unit devices dispatch autograd python torch wheel install command errors examples search onnx models offload cuda sanitize)
 declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"

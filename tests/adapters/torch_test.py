@@ -33,7 +33,7 @@ def attributes(attrs):
     """Of the cases, for PyTorch: dtypes are its own, and texts have no quotes."""
     def value(name, v):
         if name in ("to", "dtype"):
-            return tenon.torch._DTYPES[v]
+            return tenon.torch.dtypes.DTYPES[v]
         if isinstance(v, str):
             return v.strip("'")
         return list(v) if isinstance(v, tuple) else v

@@ -5,7 +5,8 @@ import re
 import torch
 from torch.autograd import forward_ad
 
-from . import _core
+from .. import _core
+from .arguments import bound
 
 _JOINT = "_COLONS_"
 
@@ -71,13 +72,13 @@ def _read(value, names):
     return names
 
 
-def functions(op, rules, bound, overload):
+def functions(op, rules, overload):
     """setup_context and backward of torch.library.register_autograd."""
     inputs = [p["name"] for p in op.parameters if not p["keyword"]]
     tensors = {p["name"] for p in op.parameters if p["tensor"]}
     results = [r["name"] for r in op.results]
     lists = {p["name"] for p in [*op.parameters, *op.results] if p["kind"] == "Tensor[]"}
-    defaults = bound((), {})
+    defaults = bound(op, (), {})
     read = set()
     for _, call in rules:
         _read(call, read)
@@ -209,13 +210,13 @@ def _compile_call(value, op, overload):
     return call
 
 
-def functions_by_parts(op, bound, gradient):
+def functions_by_parts(op, gradient):
     """The same for an operator that states no rule: Tenon runs it again, recorded, and goes back through its parts."""
     inputs = [p for p in op.parameters if not p["keyword"]]
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
         ctx.count = len(inputs)
-        values = bound(inputs, keyword_only_inputs or {})
+        values = bound(op, inputs, keyword_only_inputs or {})
         ctx.values, saved = {}, []
         for name, value in values.items():
             if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):

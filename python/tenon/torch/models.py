@@ -3,7 +3,8 @@ import os
 
 import torch
 
-from . import _core, graph
+from .. import _core, graph
+from .dtypes import DTYPES
 
 _models = {}  # (path, device): executable
 _home = []
@@ -22,30 +23,28 @@ def _run(inputs, *, model, device="cpu"):  # PyTorch leaves out what is the defa
     return [t.clone() if t.untyped_storage().data_ptr() in given else t for t in made]  # a model may give an input back
 
 
-def _fake(dtypes):
-    def fake(inputs, *, model, device="cpu"):
-        ports, symbols = executable_of(model, device).graph, {}
-        for (name, _, extents), tensor in zip(ports.inputs, inputs):
-            for stated, found in zip(extents or (), tensor.shape):
-                if isinstance(stated, str):
-                    symbols.setdefault(stated, found)
-        made = []
-        for name, dtype, extents in ports.outputs:
-            if dtype is None or extents is None:
-                raise _core.UnimplementedError(f"{model}: it does not state dtype and shape of {name}: it cannot be traced")
-            shape = [symbols[e] if isinstance(e, str) and e in symbols else e if isinstance(e, int) else torch.library.get_ctx().new_dynamic_size() for e in extents]
-            made.append(torch.empty(shape, dtype=dtypes[dtype], device=inputs[0].device if inputs else "cpu"))
-        return made
-    return fake
+def _fake(inputs, *, model, device="cpu"):
+    ports, symbols = executable_of(model, device).graph, {}
+    for (name, _, extents), tensor in zip(ports.inputs, inputs):
+        for stated, found in zip(extents or (), tensor.shape):
+            if isinstance(stated, str):
+                symbols.setdefault(stated, found)
+    made = []
+    for name, dtype, extents in ports.outputs:
+        if dtype is None or extents is None:
+            raise _core.UnimplementedError(f"{model}: it does not state dtype and shape of {name}: it cannot be traced")
+        shape = [symbols[e] if isinstance(e, str) and e in symbols else e if isinstance(e, int) else torch.library.get_ctx().new_dynamic_size() for e in extents]
+        made.append(torch.empty(shape, dtype=DTYPES[dtype], device=inputs[0].device if inputs else "cpu"))
+    return made
 
 
-def register(dtypes):
-    """Once; `dtypes` by their names in Tenon."""
+def register():
+    """Once."""
     if not _home:
         home = torch.library.Library("tenon", "FRAGMENT")
         home.define("run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
         home.impl("run", _run, "CPU")
-        torch.library.register_fake("tenon::run", _fake(dtypes), lib=home)
+        torch.library.register_fake("tenon::run", _fake, lib=home)
         torch.library.register_autograd("tenon::run", _no_gradient, lib=home)
         _home.append(home)
 

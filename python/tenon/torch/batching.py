@@ -1,8 +1,10 @@
 """torch.vmap for operators: by the rule that they declare, by broadcasting where they are pointwise, else one call after the other."""
 import torch
 
+from .arguments import bound
 
-def rule(op, bound, overload):
+
+def rule(op, overload):
     """The function that torch.library.register_vmap takes."""
     names = [p["name"] for p in op.parameters]
     tensors = {p["name"] for p in op.parameters if p["kind"] in ("Tensor", "Tensor[]")}

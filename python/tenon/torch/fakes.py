@@ -1,0 +1,185 @@
+"""Fakes: the results of a call without data, their extents being numbers or symbols of a trace."""
+import torch
+
+from .. import _core
+from .arguments import bound
+from .dtypes import DTYPES, NAMES
+
+
+class _Symbols:
+    """Extents of a trace and the numbers that stand for them: -1 - k."""
+
+    def __init__(self, is_symbolic=True):
+        self.extents, self.numbers, self.laters, self.is_symbolic = [], {}, set(), is_symbolic
+
+    def number(self, extent):
+        if not isinstance(extent, torch.SymInt) or not self.is_symbolic:
+            return int(extent)  # which traces for this extent alone
+        key = getattr(extent.node, "expr", extent)
+        if key not in self.numbers:
+            self.extents.append(extent)
+            self.numbers[key] = -len(self.extents)
+        return self.numbers[key]
+
+    def meta(self, tensor, with_values=False):
+        if tensor is None:
+            return None
+        if isinstance(tensor, (list, tuple)):
+            return [self.meta(t) for t in tensor]
+        if tensor.dtype not in NAMES:
+            raise _core.InvalidError(f"{tensor.dtype} has no counterpart in Tenon")
+        with_values = with_values and tensor.dtype in (torch.int32, torch.int64) and tensor.dim() <= 1
+        made = NAMES[tensor.dtype], [int(e) if with_values else self.number(e) for e in tensor.shape]  # how many it has is taken as given
+        count = int(tensor.numel()) if with_values else 0
+        if not with_values or count > 64:
+            return made
+        known = getattr(tensor, "constant", None)
+        if known is None:
+            return (*made, [(self.later(),) for _ in range(count)])
+        with torch.utils._python_dispatch._disable_current_modes():
+            return (*made, known.flatten().tolist())
+
+    def later(self):
+        """An integer that a tensor holds: a symbol of the trace if the result depends on it."""
+        self.laters.add(len(self.extents))
+        self.extents.append(None)
+        return -len(self.extents)
+
+    def extent(self, k):
+        if self.extents[k] is None:
+            self.extents[k] = _found(None)
+        return self.extents[k]
+
+    def value(self, kind, value):
+        if kind == "Tensor":  # an attribute: its dtype counts
+            return _core.empty([int(e) for e in value.shape], NAMES[value.dtype])
+        if isinstance(value, torch.dtype):
+            return NAMES[value]
+        if isinstance(value, torch.device):
+            return str(value)
+        if isinstance(value, torch.SymInt):
+            return (self.number(value),) if kind == "dim" else int(value)
+        if isinstance(value, (list, tuple)):
+            return [int(v) if isinstance(v, torch.SymInt) else v for v in value]
+        return value
+
+
+def _found(most):
+    """An extent that only data tells."""
+    bounds = {"min": 0, "max": most} if isinstance(most, int) and most >= 2 else {"min": 0}
+    return torch.library.get_ctx().new_dynamic_size(**bounds)
+
+
+def _guard_or_false(condition):
+    from torch.fx.experimental.symbolic_shapes import guard_or_false as guard  # takes long to import, and only tracing needs it
+    return guard(condition)
+
+
+def _broadcast(a, b):
+    if _guard_or_false(a == b) or _guard_or_false(b == 1):
+        return a
+    if _guard_or_false(a == 1):
+        return b
+    torch._check(a == b)
+    return a
+
+
+_OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a // b, "ceil_div": lambda a, b: (a + b - 1) // b,
+               "mod": lambda a, b: a % b, "min": torch.sym_min, "max": torch.sym_max, "broadcast": _broadcast}
+
+
+def _reads(tree, which):
+    """Whether an extent is made of one of these symbols."""
+    return isinstance(tree, tuple) and (tree[1] in which if tree[0] == "symbol" else any(_reads(t, which) for t in tree[2:]))
+
+
+def _extent(tree, symbols, made):
+    if isinstance(tree, int):
+        return tree
+    if tree[0] == "symbol":
+        return symbols.extent(tree[1])
+    operation, key = tree[:2]
+    if key not in made:
+        laters = [_reads(t, symbols.laters) for t in tree[2:4]]
+        if any(laters):  # of integers that tensors hold
+            if operation == "broadcast" and laters != [True, True]:
+                known = _extent(tree[3 if laters[0] else 2], symbols, made)
+                made[key] = _extent(tree[2 if laters[0] else 3], symbols, made) if _guard_or_false(known == 1) else known
+            else:
+                made[key] = _found(None)
+        elif operation in _OPERATIONS:
+            made[key] = _OPERATIONS[operation](*(_extent(t, symbols, made) for t in tree[2:4]))
+        elif operation == "bound":
+            made[key] = _found(_extent(tree[2], symbols, made))
+        elif operation == "unknown":
+            made[key] = _found(None)
+        else:
+            a, b = (_extent(t, symbols, made) for t in tree[2:4])
+            if operation == "equal":
+                torch._check(a == b)
+                made[key] = a
+            else:
+                made[key] = torch.sym_ite(a == b if operation == "test_equal" else a < b, 1, 0)
+    return made[key]
+
+
+def _empty(spec, symbols, made, device):
+    if isinstance(spec, list):
+        return [_empty(s, symbols, made, device) for s in spec]
+    dtype, extents = spec
+    if extents is None:
+        raise _core.UnimplementedError("how many axes the result has is only known when it runs: it cannot be traced")
+    return torch.empty([_extent(e, symbols, made) for e in extents], dtype=DTYPES[dtype], device=device)
+
+
+def _is_known(spec):
+    """Whether all extents follow from those of the arguments."""
+    if spec is None or isinstance(spec, list):
+        return all(_is_known(s) for s in spec or ())
+    return spec[1] is not None and not any(_has_unknown(e) for e in spec[1])
+
+
+def _has_unknown(tree):
+    return isinstance(tree, tuple) and (tree[0] in ("unknown", "bound") or any(_has_unknown(t) for t in tree[2:]))
+
+
+def fake(op):
+    tensors = [p for p in op.parameters if p["tensor"]]
+    attributes = [p for p in op.parameters if not p["tensor"]]
+    hosts = any(p["host"] for p in tensors)
+    written = {p["mark"] for p in tensors if p["written"] and p["mark"]}  # results that are these are none for PyTorch
+
+    def infer(values, wanted, with_values, is_symbolic=True):
+        symbols = _Symbols(is_symbolic)
+        metas = [symbols.meta(values[p["name"]], with_values and p["host"]) for p in sorted(tensors, key=lambda p: p["index"])]
+        given = {p["name"]: symbols.value(p["kind"], values[p["name"]]) for p in attributes if values[p["name"]] is not None}
+        try:
+            return symbols, *op._infer(metas, given, len(symbols.extents), wanted)
+        except _core.Error:
+            if hosts and not with_values:
+                return infer(values, wanted, True)
+            if not is_symbolic or len(symbols.extents) == len(symbols.laters):
+                raise
+            return infer(values, wanted, with_values, False)  # it may want to know an extent
+
+    def run(*args, **named):
+        values, made, wanted = bound(op, args, named), {}, named.get("wanted", 0)
+        symbols, specs, facts = infer(values, wanted, False)
+        if hosts and any(not _is_known(spec) for spec in specs):  # it depends on what integer tensors hold
+            symbols, specs, facts = infer(values, wanted, True)
+        for k, tree in facts:
+            if k not in symbols.laters and not _reads(tree, symbols.laters):
+                torch._check(symbols.extents[k] == _extent(tree, symbols, made))
+        flat = [t for v in values.values() for t in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(t, torch.Tensor)]
+        device = flat[0].device if flat else values.get("device", "cpu")
+        results = [None if spec is None else _empty(spec, symbols, made, device) for r, spec in zip(op.results, specs) if r["mark"] not in written]
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+    return run
+
+
+def fake_of_gradient(op):
+    def run(*args, grads, given, inputs, **named):
+        values = bound(op, args, named)
+        wanted = [values[p["name"]] for p in sorted((p for p in op.parameters if p["tensor"]), key=lambda p: p["index"]) if inputs >> p["index"] & 1]
+        return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for v in wanted if v is not None for t in (v if isinstance(v, (list, tuple)) else [v])]
+    return run

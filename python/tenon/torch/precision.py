@@ -1,0 +1,21 @@
+"""torch.autocast, for the operators that Tenon's own autocast casts for."""
+import torch
+
+
+def register(op, name, overload, home):
+    """Those that Tenon's own autocast runs in lower precision, or in f32, do so under torch.autocast."""
+    lower, single = ("autocast " + word in op.kernels for word in ("lower", "f32"))
+    if not lower and not single:
+        return
+    below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+    def cast(value, dtype):
+        if isinstance(value, (list, tuple)):
+            return [cast(v, dtype) for v in value]
+        return value.to(dtype) if isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.bfloat16, torch.float16) else value
+
+    def run(*args, **named):
+        dtype = torch.get_autocast_dtype("cpu") if lower else torch.float32
+        with torch._C._ExcludeDispatchKeyGuard(below):
+            return overload()(*(cast(a, dtype) for a in args), **{k: cast(v, dtype) for k, v in named.items()})
+    home.impl(name.split("::")[1], run, "AutocastCPU")
