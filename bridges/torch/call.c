@@ -114,10 +114,18 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
 
 /* ---- the call ----------------------------------------------------------------------------------------------------- */
 
+/* torch.set_num_threads holds for our loops too: they run on the same threads. */
+static void follow_threads(void) {
+  uint32_t count;
+  if (!torch.torch_get_num_threads || torch.torch_get_num_threads(&count)) return;
+  if ((int32_t)count != tenon_threads_get()) tenon_threads_set((int32_t)count);
+}
+
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
   frame_t f;
   torch_value_t out[OPERATOR_MOST];
   (void)arguments; /* as the schema that was registered says */
+  follow_threads();
   frame_open(&f, self, self->keeps || self->is_gradient);
   (self->is_gradient ? backward : forward)(&f, stack, out);
   frame_close(&f);

@@ -56,6 +56,7 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
 /* Of newer releases; NULL where they are not there. */
 #define TORCH_OPTIONAL(X) \
   X(const char *, torch_exception_get_what_without_backtrace, (void)) \
+  X(int32_t, torch_get_num_threads, (uint32_t *)) \
   X(int32_t, torch_new_stable_ivalue, (torch_value_t **)) \
   X(int32_t, torch_delete_stable_ivalue, (torch_value_t *)) \
   X(int32_t, torch_library_def_with_tags, (torch_library_t, const char *, const int32_t *, int32_t)) \

@@ -34,6 +34,14 @@ TENON_API void tenon_shutdown(void);
 /* Threads that calls and runs begun by this thread use; 0: the default (TENON_THREADS, else the processors). */
 TENON_API void tenon_threads_set(int32_t count);
 TENON_API int32_t tenon_threads_get(void);
+/* Asks whether calls and runs begun by this thread go on: between nodes, and between pieces of a parallel-for, which is cut
+ * into more of them.  Another status than OK (CANCELLED, DEADLINE) ends the call as a failure does; the next one works. */
+typedef struct tenon_poll_t {
+  tenon_status_t (*ask)(void *state); /* called on this thread, often: it should answer at once, and make no calls */
+  void *state;
+} tenon_poll_t;
+/* `poll` must stay as long as it is set; NULL: none.  Gives the one that was set before.  Of this thread alone. */
+TENON_API const tenon_poll_t *tenon_poll_set(const tenon_poll_t *poll);
 /* Frees a text that a function of this file gave. */
 TENON_API void tenon_text_release(char *text);
 /* Report on machine, build and settings, for `tenon doctor`; the caller frees it. */

@@ -256,6 +256,13 @@ static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
   return list;
 }
 
+static void results_drop(const operator_t *self,
+                         frame_t *frame) { /* those that no object has taken, or was given for */
+  for (uint32_t o = 0; o < self->outputs; o++)
+    if (frame->outputs[o] && !(o < frame->output_count && frame->arguments[self->inputs + o].object))
+      tenon_tensor_release(frame->outputs[o]);
+}
+
 static PyObject *results_of(const operator_t *self, frame_t *frame) {
   if (self->outputs == 0) Py_RETURN_NONE;
   if (self->outputs == 1) return object_of(self, frame, 0);
@@ -264,9 +271,7 @@ static PyObject *results_of(const operator_t *self, frame_t *frame) {
     PyObject *object = object_of(self, frame, o);
     if (!object || PyTuple_SetItem(tuple, (Py_ssize_t)o, object) != 0) Py_CLEAR(tuple);
   }
-  for (uint32_t o = 0; o < self->outputs; o++) /* those that no object has taken */
-    if (frame->outputs[o] && !(o < frame->output_count && frame->arguments[self->inputs + o].object))
-      tenon_tensor_release(frame->outputs[o]);
+  results_drop(self, frame);
   return tuple;
 }
 
@@ -292,9 +297,10 @@ static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *o
     const tenon_value_t *values = attrs ? attrs->values : NULL;
     if (self->is_brief) status = run(self, values, &frame, all_given);
     else {
-      PyThreadState *state = PyEval_SaveThread();
+      unlocked_t unlocked;
+      unlocked_begin(&unlocked);
       status = run(self, values, &frame, all_given);
-      PyEval_RestoreThread(state);
+      if (!unlocked_end(&unlocked) && status == TENON_OK) status = TENON_CANCELLED, results_drop(self, &frame);
     }
     result = status == TENON_OK ? results_of(self, &frame) : raise_status(status);
   }

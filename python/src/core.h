@@ -21,6 +21,21 @@ PyObject *raise_text(tenon_status_t status, const char *text);
 /* The exceptions that hold a message of ours. */
 PyObject *raise_invalid(const char *format, ...);
 
+/* ---- calls without the interpreter lock (unlocked.c) -------------------------------------------------------------- */
+
+typedef struct unlocked_t {
+  PyThreadState *state;
+  tenon_poll_t poll;
+  const tenon_poll_t *before;
+  int64_t next; /* when signals are looked for */
+  bool is_watched, is_raised;
+} unlocked_t;
+bool unlocked_start(void);
+/* Around a call: the lock is given up, and taken again. */
+void unlocked_begin(unlocked_t *unlocked);
+/* False: a signal's handler has raised, whatever the call's status; the exception is set. */
+bool unlocked_end(unlocked_t *unlocked);
+
 /* ---- arguments and results of calls (argument.c) ------------------------------------------------------------------ */
 
 typedef enum family_t {

@@ -160,9 +160,10 @@ static PyObject *compile(PyObject *self, PyObject *arguments, PyObject *named) {
   if (options.device_count == 1) options.device = devices[0], options.device_count = 0;
   tenon_status_t status = TENON_OK;
   if (good) {
-    PyThreadState *state = PyEval_SaveThread();
+    unlocked_t unlocked;
+    unlocked_begin(&unlocked);
     status = tenon_executable_create(graph_of(self), &options, &executable);
-    PyEval_RestoreThread(state);
+    if (!unlocked_end(&unlocked)) good = false, tenon_executable_release(executable);
   }
   Py_DECREF(kept);
   if (!good) return NULL;
@@ -251,9 +252,13 @@ static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *na
     return Py_XDECREF(keys), NULL;
   }
   tenon_profile_t *profile = profile_current();
-  PyThreadState *state = PyEval_SaveThread();
+  unlocked_t unlocked;
+  unlocked_begin(&unlocked);
   status = tenon_executable_run(executable_of(self), r->inputs, r->outputs, profile);
-  PyEval_RestoreThread(state);
+  if (!unlocked_end(&unlocked) && status == TENON_OK) {
+    for (int32_t i = 0; i < r->output_count; i++) tenon_tensor_release(r->outputs[i]);
+    return NULL;
+  }
   return status == TENON_OK ? results_of(r->outputs, r->output_count, &origin) : raise_status(status);
 }
 

@@ -8,8 +8,8 @@
 typedef struct tn_job_t {
   tn_part_fn part;
   void *argument;
-  int64_t count;
-  int32_t parts;
+  int64_t count, least; /* items, and those of a piece at least */
+  int32_t parts, is_watched;
   tn_thread_calls_t calls; /* of the thread that began it */
   int32_t status;          /* first failure */
   char error[1024];

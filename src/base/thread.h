@@ -47,6 +47,7 @@ typedef struct tn_thread_t {
   uint64_t lookups;                   /* slow ones, of backends that share a key: dispatch/layer.c */
   struct tn_thread_t *next;           /* all threads\' blocks */
   int32_t threads;                    /* of a parallel-for begun by this thread; 0: the process's default */
+  const struct tenon_poll_t *poll;    /* asked whether to go on, or NULL: base/poll.h */
   int32_t inside;                     /* depth of parallel-for: inner ones run on this thread alone */
   void *profile;                      /* the profile that spans of this thread go to, or NULL */
   tenon_generator_t own_generator;    /* of tenon_random_seed */

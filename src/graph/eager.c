@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
@@ -232,6 +233,7 @@ static tenon_status_t run_all(eager_t *run, tenon_tensor_t **values, tenon_profi
   for (size_t n = 0, next; n < g->node_count; n = next) {
     const tn_node_t *node = &g->nodes[n];
     int32_t depth = profile ? tn_profile_depth(profile) : 0;
+    TN_TRY(tn_poll());
     next = n + (node->group ? e->claims[node->group - 1].view.view.node_count : 1);
     if (profile) tn_profile_open(profile, node->name, node->group ? "group" : node->op->name);
     tenon_status_t status = node->group ? run_group(run, (int32_t)n) : run_node(run, (int32_t)n);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
@@ -238,7 +239,8 @@ static tenon_status_t run_actions(tn_run_t *run, tn_stage_t *stage, tenon_profil
   tenon_status_t status = TENON_OK;
   for (size_t i = 0; i < stage->action_count && status == TENON_OK; i++) {
     if (changes) tn_profile_level(profile, "cpu", (uint64_t)(level += changes[i]));
-    status = run_action(run, &stage->actions[i], profile);
+    status = tn_poll();
+    if (status == TENON_OK) status = run_action(run, &stage->actions[i], profile);
   }
   tn_release_memory(changes);
   return status;

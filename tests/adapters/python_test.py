@@ -9,6 +9,7 @@ import keyword
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -261,6 +262,43 @@ class Calls(unittest.TestCase):
         done.set()
         thread.join()
         self.assertGreater(during, 20)
+
+    def interrupted(self, call):
+        """Ctrl-C comes while it runs; the steps it had made."""
+        self.ops.steps(self.x)
+        for _ in range(3):
+            timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+                time.sleep(10)  # of a signal that comes late
+            timer.join()
+        return int(self.ops.steps(self.x, count=1))
+
+    def test_ctrl_c_ends_a_long_call(self):
+        for threads in 1, 2:
+            with tenon.threads(threads):
+                self.assertLess(self.interrupted(lambda: self.ops.steps(self.x, count=30000)), 30000)
+                self.assertLess(self.interrupted(lambda: self.ops.steps(self.x, count=30000, goes_on=True)), 30000)
+        handler, seen = signal.getsignal(signal.SIGINT), []
+        try:
+            signal.signal(signal.SIGINT, lambda *_: seen.append(1))  # one that lets it go on
+            threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT)).start()
+            self.ops.steps(self.x)
+            self.assertEqual((int(self.ops.steps(self.x, count=1000)), seen), (1000, [1]))
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    def test_ctrl_c_ends_a_run(self):
+        helper = onnx.helper
+        nodes = [helper.make_node("steps", [f"x{i}"], [f"x{i + 1}"], domain="pytest", count=20) for i in range(1000)]
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []) for name in ("x0", "x1000")]
+        graph = helper.make_graph(nodes, "steps", values[:1], values[1:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("pytest", 1)], ir_version=9)
+        path = os.path.join(FOLDER, "steps.onnx")
+        onnx.save(model, path)
+        run = tenon.graph.load(path).compile()
+        self.assertLess(self.interrupted(lambda: run(np.float32(0))), 20000)
 
     def test_many_threads(self):
         results = []

@@ -370,6 +370,38 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         [t.start() for t in threads], [t.join() for t in threads]
         self.assertEqual(failures, [])
 
+    def test_one_pool_of_threads(self):
+        """No more threads run than PyTorch was told to use, whichever is imported first: its loops, ours, and oneDNN's are theirs."""
+        code = """
+import os, sys
+sys.path[:0] = sys.argv[1:]
+FIRST
+import torch, tenon.torch
+tenon.torch.register("core")
+w = torch.randn(500, 500, requires_grad=True)
+
+def ran():  # threads, and for how long they have been running
+    return {t: open("/proc/self/task/" + t + "/schedstat").read().split()[0] for t in os.listdir("/proc/self/task")}
+
+def work():
+    for _ in range(5):
+        x = torch.relu(torch.randn(500, 500) @ w)
+        y = torch.ops.core.softmax(torch.ops.core.matmul(x, w) + tenon.ops.core.add(x.detach(), w.detach()), axis=1)
+        y.sum().backward()
+
+for count in 2, 1, 2:
+    torch.set_num_threads(count)
+    work()
+    before = ran()
+    work()
+    after = ran()
+    busy = [t for t in after if after[t] != before.get(t)]
+    assert len(busy) == count == tenon._core.threads_get(), (count, before, after)
+"""
+        for first in "import torch", "import tenon; tenon.ops.core.softmax(tenon.tensor([[0.0] * 1000] * 1000))":
+            subprocess.run([sys.executable, "-c", code.replace("FIRST", first), os.path.dirname(os.path.dirname(tenon.__file__))], check=True,
+                           env={**os.environ, "TENON_THREADS": "2", "OMP_NUM_THREADS": "2"})
+
     def test_errors_name_operator_and_argument_and_the_next_call_works(self):
         x = torch.ones(3)
         for call, text in ((lambda: self.kinds.fails(x), "kinds::fails: this is all that it does"), (lambda: core.matmul(torch.ones(2, 3), torch.ones(4, 5)), "core::matmul"),

@@ -1,6 +1,7 @@
 /* Operators that the tests of the Python package call: one that fails, one that writes to its argument, lists, optionals, texts,
- * every kind of attribute, a result whose size only run knows, a long one. */
+ * every kind of attribute, a result whose size only run knows, long ones. */
 #define _POSIX_C_SOURCE 200809L
+#include <stdbool.h>
 #include <string.h>
 #include <tenon/op.h>
 #include <time.h>
@@ -60,6 +61,24 @@ static tenon_status_t waits(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static int64_t steps_done;
+static tenon_status_t steps_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
+  (void)call, (void)unused;
+  for (int64_t i = begin; i < end; i++) {
+    struct timespec time = {0, 1000000};
+    nanosleep(&time, NULL);
+    __atomic_fetch_add(&steps_done, 1, __ATOMIC_RELAXED);
+  }
+  return TENON_OK;
+}
+static tenon_status_t steps(tenon_call_t *call) { /* of a millisecond; gives how many have been made by then */
+  const bool goes_on = call->attrs[1].as.i;       /* whatever its loop says */
+  if (call->attrs[0].as.i == 0) __atomic_store_n(&steps_done, 0, __ATOMIC_RELAXED);
+  tenon_status_t status = call->host->parallel(call, call->attrs[0].as.i, 1, steps_part, NULL);
+  *(float *)call->outputs[0]->data = (float)__atomic_load_n(&steps_done, __ATOMIC_RELAXED);
+  return goes_on ? TENON_OK : status;
+}
+
 static tenon_status_t negated(tenon_call_t *call) { /* its argument is called out */
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
     ((float *)call->outputs[0]->data)[i] = -((const float *)call->inputs[0]->data)[i];
@@ -80,4 +99,5 @@ TENON_LIBRARY(pytest, "1.2.3",
     TENON_KERNEL("cpu", positive)),
   TENON_OP("negated(Tensor out) -> Tensor y", TENON_TYPES("out: f32; y = out"), TENON_SHAPES("y = out"), TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", negated)),
+  TENON_OP("steps(Tensor x, *, int count=0, bool goes_on=False) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", steps)),
   TENON_OP("waits(Tensor x, *, int milliseconds) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", waits)))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cpu.h"
+#include "base/poll.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "check.h"
@@ -112,6 +113,37 @@ TEST("after shutdown loops run again") {
   tn_parallel_shutdown();
   tn_parallel_set(0);
   CHECK(tn_parallel_threads() >= 1);
+}
+
+typedef struct asked_t {
+  int32_t times, last; /* the one that ends it */
+} asked_t;
+
+static tenon_status_t ask(void *state) {
+  asked_t *asked = state;
+  return ++asked->times == asked->last ? TENON_CANCELLED : TENON_OK;
+}
+
+TEST("a loop whose caller watches it is cut into more parts, each large enough, and ends when the caller says so") {
+  for (int32_t threads = 1; threads <= 3; threads += 2) {
+    asked_t asked = {0, 0};
+    const tenon_poll_t poll = {ask, &asked};
+    tn_parallel_set(threads);
+    CHECK(tenon_poll_set(&poll) == NULL);
+    CHECK(run_marks(10000, 1) >= 64 && asked.times >= 63); /* the caller's share alone is cut into 64 */
+    CHECK(run_marks(1000, 100) <= 10 && run_marks(10, 100) == 1);
+    asked.times = 0, asked.last = 3;
+    marks_t m = {calloc(10000, sizeof(int32_t)), 10000, 1, 0, 0, 0, -1};
+    CHECK_STATUS(tn_parallel(10000, 1, mark, &m), TENON_CANCELLED);
+    CHECK(strcmp(tn_error(), "ended by its caller") == 0 && asked.times == 3 && m.wrong == 0);
+    CHECK(m.marks[0] == 1 && m.marks[10000 / threads - 1] == 0); /* begun, and not ended */
+    free(m.marks);
+    m = (marks_t){calloc(100, sizeof(int32_t)), 100, 1, 0, 0, 0, 7};
+    CHECK_STATUS(tn_parallel(100, 1, mark, &m), TENON_RANGE);
+    free(m.marks);
+    CHECK(tenon_poll_set(NULL) == &poll && run_marks(1000, 1) == threads);
+  }
+  tn_parallel_set(0);
 }
 
 /* ---- instruction sets ---------------------------------------------------------------------------------------------

@@ -1,0 +1,16 @@
+/* Asking the one who called whether to go on: between nodes of a run, and between pieces of a parallel-for. */
+#ifndef TN_BASE_POLL_H
+#define TN_BASE_POLL_H
+
+#include <tenon/tenon.h>
+
+#include "base/thread.h"
+
+tenon_status_t tn_poll_ask(const tenon_poll_t *poll);
+
+static inline tenon_status_t tn_poll(void) {
+  const tenon_poll_t *poll = tn_thread()->poll;
+  return poll ? tn_poll_ask(poll) : TENON_OK;
+}
+
+#endif
