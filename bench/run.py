@@ -13,7 +13,12 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "transfers", "gemm", "pytorch", "models")
+NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models")
+ZOO = ("python", "pytorch")  # those that want PyTorch: .venv-zoo's Python runs them
+
+
+def python_of(name):
+    return os.path.join(report.ROOT, ".venv-zoo", "bin", "python") if name in ZOO else sys.executable
 
 
 def main():
@@ -25,7 +30,7 @@ def main():
     for index, name in enumerate(wanted):
         print(f"== {name} ({index + 1} of {len(wanted)})", flush=True)
         begin, path = time.time(), os.path.join(report.RESULTS, f"{name}.json")
-        run = subprocess.run([sys.executable, os.path.join(report.ROOT, "bench", f"{name}.py")])
+        run = subprocess.run([python_of(name), os.path.join(report.ROOT, "bench", f"{name}.py")])
         if run.returncode != 0:
             failed.append(f"{name}: status {run.returncode}")
         if os.path.exists(path) and os.path.getmtime(path) >= begin - 1:

@@ -173,29 +173,29 @@ static inline bool is_number(PyObject *object) {
   return Py_TYPE(object) == &PyFloat_Type || Py_TYPE(object) == &PyLong_Type || Py_TYPE(object) == &PyBool_Type;
 }
 
+static bool missing(const operator_t *self, const tenon_argument_t *of) {
+  PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a tensor", self->name, of->name);
+  return false;
+}
+
 /* Numbers of Python's come last: they take the dtype of the first tensor. */
 static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame) {
   const tenon_tensor_t *first = NULL;
   uint32_t numbers = 0;
-  for (uint32_t k = 0; k < self->inputs; k++) {
-    frame->arguments[k].is_reference = false, frame->arguments[k].object = NULL;
-    frame->inputs[k] = frame->lists[k] = NULL;
-  }
-  frame->input_count = self->inputs;
-  for (uint32_t i = 0; i < self->count; i++) {
+  for (uint32_t i = 0; i < self->count; i++) { /* of inputs alone the schema's order is that of their numbers */
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_INPUT) continue;
+    uint32_t k = frame->input_count++;
+    frame->arguments[k].is_reference = false, frame->arguments[k].object = NULL;
+    frame->inputs[k] = frame->lists[k] = NULL;
     if (!given[i] || given[i] == Py_None) {
-      if (of->is_optional) continue;
-      PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a tensor", self->name, of->name);
-      return false;
-    }
-    if (is_number(given[i])) {
+      if (!of->is_optional) return missing(self, of);
+    } else if (is_number(given[i])) {
       numbers++;
-      continue;
+    } else {
+      if (!input_set(self, of, given[i], NULL, frame)) return false;
+      if (!first && of->kind == TENON_KIND_TENSOR) first = frame->inputs[k];
     }
-    if (!input_set(self, of, given[i], NULL, frame)) return false;
-    if (!first && of->kind == TENON_KIND_TENSOR) first = frame->inputs[of->index];
   }
   for (uint32_t i = 0; i < self->count && numbers; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
@@ -207,7 +207,7 @@ static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame)
 
 /* Results that are given: one object, or a sequence with None where one is to be made. */
 static bool outputs_set(operator_t *self, PyObject *out, frame_t *frame) {
-  memset(frame->outputs, 0, self->outputs * sizeof *frame->outputs);
+  for (uint32_t o = 0; o < self->outputs; o++) frame->outputs[o] = NULL;
   if (!out || out == Py_None) return true;
   bool is_list = PyTuple_Check(out) || PyList_Check(out);
   Py_ssize_t count = is_list ? PySequence_Size(out) : 1;
@@ -288,10 +288,10 @@ static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *o
   PyObject *result = NULL;
   frame.origin = (origin_t){FAMILY_UNKNOWN, NULL, NULL};
   frame.arguments = arguments, frame.input_count = frame.output_count = 0;
-  call_attrs_t *attrs = attrs_of(self, given, &is_default);
-  if (!attrs && !is_default) return NULL;
+  call_attrs_t *attrs = self->has_attrs ? attrs_of(self, given, &is_default) : NULL;
+  if (self->has_attrs && !attrs && !is_default) return NULL;
   if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame)) {
-    bool all_given = out && out != Py_None && self->outputs;
+    bool all_given = !self->outputs || (out && out != Py_None);
     for (uint32_t o = 0; o < self->outputs; o++) all_given = all_given && frame.outputs[o];
     tenon_status_t status;
     const tenon_value_t *values = attrs ? attrs->values : NULL;
@@ -309,16 +309,18 @@ static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *o
     if (self->has_lists) tenon_tensor_release(frame.lists[i]);
   }
   for (uint32_t o = 0; o < frame.output_count; o++) argument_release(&arguments[self->inputs + o]);
-  call_attrs_release(attrs, self->count);
+  if (attrs) call_attrs_release(attrs, self->count);
   return result;
 }
 
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
   operator_t *self = (operator_t *)object;
-  PyObject *given[OPERATOR_MOST], *out;
+  PyObject *placed[OPERATOR_MOST], *out = NULL, *const *given = placed;
   argument_t few[FEW], *arguments = few;
   if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
-  if (!place(self, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names, given, &out)) return NULL;
+  const Py_ssize_t count = (Py_ssize_t)(flags & ~OFFSET_FLAG);
+  if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional) given = args;
+  else if (!place(self, args, count, names, placed, &out)) return NULL;
   if (self->inputs + self->outputs > FEW)
     arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
   if (!arguments) return PyErr_NoMemory();

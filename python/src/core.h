@@ -86,6 +86,7 @@ const struct exchange_t *exchange_of(PyTypeObject *type); /* NULL: it has none *
 bool exchange_view(const struct exchange_t *table, PyObject *object, const char *op, const char *name,
                    argument_t *argument);
 PyObject *exchange_result(const struct exchange_t *table, tenon_tensor_t *tensor); /* takes the reference over */
+bool exchange_add(PyTypeObject *type);                                             /* gives tenon.Tensor its own */
 /* A new tensor over the memory of an object with __dlpack__. */
 bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor);
 /* A capsule, as x.__dlpack__(stream, max_version, dl_device, copy) gives it; each may be NULL. */

@@ -123,6 +123,48 @@ PyObject *exchange_result(const exchange_t *table, tenon_tensor_t *tensor) {
   return NULL;
 }
 
+/* ---- the table of tenon.Tensor ------------------------------------------------------------------------------------- */
+
+static int give_up(tenon_status_t status) { return raise_status(status), -1; }
+
+static int own_allocate(dl_tensor_t *like, versioned_t **out, void *context,
+                        void (*set_error)(void *context, const char *kind, const char *message)) {
+  tenon_tensor_t *tensor = NULL;
+  tenon_status_t status = tenon_tensor_create_on(like->device, like->dtype, like->ndim, like->shape, &tensor);
+  if (status == TENON_OK) status = tenon_tensor_to_dlpack(tensor, out);
+  tenon_tensor_release(tensor);
+  if (status == TENON_OK) return 0;
+  set_error(context, status == TENON_MEMORY ? "MemoryError" : "ValueError", tenon_error());
+  return -1;
+}
+
+static int own_from_object(void *object, versioned_t **out) {
+  tenon_status_t status = tenon_tensor_to_dlpack(tensor_get((PyObject *)object), out);
+  return status == TENON_OK ? 0 : give_up(status);
+}
+
+static int own_to_object(versioned_t *managed, void **out) {
+  tenon_tensor_t *tensor;
+  tenon_status_t status = tenon_tensor_from_dlpack(managed, &tensor);
+  if (status != TENON_OK) return give_up(status);
+  return (*out = tensor_new(tensor)) ? 0 : -1;
+}
+
+static int own_stream(int32_t device_type, int32_t device_id, void **out) { /* what leaves has been waited for */
+  (void)device_type, (void)device_id;
+  *out = NULL;
+  return 0;
+}
+
+/* No views: they cannot say that a tensor is read-only. */
+bool exchange_add(PyTypeObject *type) {
+  static const exchange_t own = {{1, 3}, NULL, own_allocate, own_from_object, own_to_object, NULL, own_stream};
+  PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&own, table_name, NULL);
+  bool good = capsule && PyObject_SetAttrString((PyObject *)type, "__dlpack_c_exchange_api__", capsule) == 0;
+  Py_XDECREF(capsule);
+  return good;
+}
+
 /* ---- __dlpack__ --------------------------------------------------------------------------------------------------- */
 
 static PyObject *capsule_of(PyObject *object) {

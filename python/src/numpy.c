@@ -138,14 +138,15 @@ bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, 
   if (!id && !writes && strchr("USTO", a->descr->kind)) return texts_set(array, argument);
   if (!id) return refuse(a, op, name, "has elements that no tensor has");
   tenon_dtype_t dtype = tenon_dtype(id);
-  int64_t size = dtype.bits / 8;
+  const int64_t size = dtype.bits / 8; /* a power of 2 */
+  const int shift = __builtin_ctzll((unsigned long long)size);
   if (a->descr->byteorder == '>')
     return refuse(a, op, name, "is not of this machine's byte order: convert it by x.astype");
   if (!(a->flags & ALIGNED)) return refuse(a, op, name, "is not aligned: copy it by numpy.array(x)");
   if (writes && !(a->flags & WRITEABLE)) return refuse(a, op, name, "is read-only, and would be written to");
   for (int i = 0; i < a->ndim; i++) {
-    argument->strides[i] = a->strides[i] / size;
-    if (a->strides[i] % size)
+    argument->strides[i] = a->strides[i] >> shift;
+    if (a->strides[i] & (size - 1))
       return refuse(a, op, name,
                     "has strides that are no multiple of its elements: copy it by numpy.ascontiguousarray");
   }

@@ -186,6 +186,7 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
     if (!(parameter->name = PyUnicode_InternFromString(of.name))) return false;
     if (!of.is_keyword) self->positional++;
     if (of.kind == TENON_KIND_TENSORS) self->has_lists = true;
+    if (!is_input) self->has_attrs = true;
   }
   bool has_out = false;
   for (uint32_t i = 0; i < self->count; i++) has_out = has_out || strcmp(self->parameters[i].of.name, "out") == 0;

@@ -26,7 +26,7 @@ typedef struct operator_t {
   PyObject *out_name;               /* of the argument for results: "out", or "out_" beside an argument out */
   char *name;                       /* its own: it outlives the library */
   uint32_t count, positional, inputs, outputs;
-  bool is_brief, keeps, has_lists;
+  bool is_brief, keeps, has_lists, has_attrs;
   parameter_t *parameters; /* in the schema's order */
   call_attrs_t *last;
 } operator_t;

@@ -337,7 +337,7 @@ static PyMethodDef functions[] = {
 
 bool tensors_add(PyObject *module) {
   tensor_type = (PyTypeObject *)PyType_FromSpec(&spec);
-  if (!tensor_type) return false;
+  if (!tensor_type || !exchange_add(tensor_type)) return false;
   Py_INCREF(tensor_type);
   return PyModule_AddObject(module, "Tensor", (PyObject *)tensor_type) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

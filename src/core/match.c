@@ -93,7 +93,7 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
   tn_match_preset_t *presets = tn_arena_array(arena, c.preset_count, sizeof *presets);
   if (!presets) return tn_no_memory("shapes", c.preset_count * sizeof *presets);
   memcpy(presets, c.presets, c.preset_count * sizeof *presets);
-  *matcher = (tn_matcher_t){.traits = patterns->text ? 0 : TENON_POINTWISE,
+  *matcher = (tn_matcher_t){.traits = patterns->text || !schema->output_count ? 0 : TENON_POINTWISE,
                             .input_count = schema->input_count,
                             .output_count = schema->output_count,
                             .preset_count = c.preset_count,

@@ -270,17 +270,38 @@ tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim
   return status;
 }
 
+/* What sizes and tn_is_dense say of a tensor with extents as tensors have them: no product of theirs can overflow.  False: ask
+ * them. */
+static inline bool is_usual(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
+                            bool *out_is_dense) {
+  uint64_t stride = 1;
+  bool is_dense = true;
+  if (tn_dtype_index(dtype) < 0) return false;
+  for (int32_t i = ndim - 1; i >= 0; i--) {
+    const uint64_t extent = (uint64_t)shape[i];
+    if (extent >> 31) return false;
+    if (extent != 1 && strides[i] != (int64_t)stride) is_dense = false;
+    if ((stride *= extent) >> 32) return false;
+  }
+  *out_is_dense = is_dense || stride == 0;
+  return true;
+}
+
 tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype, int32_t ndim, int64_t *shape,
                                  int64_t *strides, int64_t *room_strides) {
+  static int64_t none[1]; /* of scalars: nothing is there, but it can be copied and compared */
   int64_t count;
   uint64_t size;
-  TN_TRY(sizes(dtype, ndim, shape, &count, &size));
-  if (!strides && !room_strides && ndim > 0) return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
-  static int64_t none[1]; /* of scalars: nothing is there, but it can be copied and compared */
+  bool is_dense = true;
   if (ndim == 0) shape = strides = none;
-  if (!strides) tn_strides_dense(ndim, shape, strides = room_strides);
-  *view = (tenon_tensor_t){data, {1, 0}, ndim, dtype, shape, strides, 0, TN_KEY_CPU, NULL};
-  tn_tensor_mark(view);
+  if (!strides || (uint32_t)ndim > TENON_RANK_MAX || !is_usual(dtype, ndim, shape, strides, &is_dense)) {
+    TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+    if (!strides && !room_strides) return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
+    if (!strides) tn_strides_dense(ndim, shape, strides = room_strides);
+    is_dense = tn_is_dense(ndim, shape, strides);
+  }
+  *view = (tenon_tensor_t){data, {1, 0}, ndim, dtype, shape, strides, 0, TN_KEY_CPU | (is_dense ? 0 : TN_KEY_STRIDED),
+                           NULL};
   return TENON_OK;
 }
 

@@ -36,6 +36,10 @@ try:
     import torch
 except ImportError:
     torch = None
+try:
+    import tvm_ffi
+except ImportError:
+    tvm_ffi = None
 FOLDER = tempfile.mkdtemp(prefix="tenon-python-")
 os.environ["TENON_CACHE"] = os.path.join(FOLDER, "cache")
 core = tenon.ops.core
@@ -356,7 +360,7 @@ class Names(unittest.TestCase):
         text = stubs.stubs("pytest", {op.name.split("::")[1]: op for op in library()})
         tree = ast.parse(text)
         methods = {f.name: f for f in tree.body[-1].body}
-        self.assertEqual(sorted(methods), ["add_to", "fails", "negated", "positive", "sum_all", "waits", "weigh"])
+        self.assertEqual(sorted(methods), ["add_to", "fails", "negated", "positive", "steps", "sum_all", "waits", "weigh"])
         self.assertEqual(tree.body[-1].name, "Pytest")
         self.assertEqual(ast.unparse(methods["weigh"].args),
                          "self, x: T, *, b: bool=False, i: int=0, f: float=0.0, s: str='', c: Literal['one', 'two']='one', ints: Sequence[int]=[], floats: Sequence[float]=[], "
@@ -376,7 +380,7 @@ class Names(unittest.TestCase):
         self.assertIn("pytest", dir(tenon.ops))
         self.assertIn("weigh", dir(tenon.ops.pytest))
         self.assertEqual(tenon.ops.pytest.weigh.schema, ops.weigh.schema)
-        self.assertEqual((ops.name, ops.version, len(ops)), ("pytest", "1.2.3", 7))
+        self.assertEqual((ops.name, ops.version, len(ops)), ("pytest", "1.2.3", 8))
         with self.assertRaisesRegex(AttributeError, "did you mean 'pytest::weigh'"):
             tenon.ops.pytest.wiegh
         with self.assertRaisesRegex(AttributeError, "library 'pytest' has no operator 'other'"):
@@ -770,6 +774,51 @@ class Tensors(unittest.TestCase):
         self.assertEqual(old.data_ptr, t.data_ptr)
         del t
         self.assertEqual(old.tolist(), [1.5, 2.5])
+
+    @unittest.skipUnless(tvm_ffi, "this Python has no tvm-ffi")
+    def test_the_table_of_c_functions(self):
+        t, echo = tenon.tensor([[1.5, 2.5]]), tvm_ffi.get_global_func("testing.echo")
+        for made in t, tenon.empty((0, 3), "i32"), core.transpose(tenon.tensor([[1, 2, 3], [4, 5, 6]])):
+            back = echo(made)  # by the table there, and back
+            self.assertIsInstance(back, tenon.Tensor)
+            self.assertEqual((back.data_ptr, back.shape, back.strides, back.dtype), (made.data_ptr, made.shape, made.strides, made.dtype))
+        self.assertEqual(core.neg(echo(t)).tolist(), [[-1.5, -2.5]])
+        with self.assertRaisesRegex(tenon.Error, "dtype string"):
+            echo(core.string_concat(tenon.from_dlpack(np.array(["a"])), tenon.from_dlpack(np.array(["b"]))))
+        self.assertEqual(leaks([lambda: echo(t)], 100000), [])
+
+    def test_the_tables_functions(self):
+        """The allocator too, which tvm-ffi does not call here: it makes tensors, and says why it does not."""
+        import ctypes as c
+        class Tensor(c.Structure):
+            _fields_ = [("data", c.c_void_p), ("device", c.c_int32 * 2), ("ndim", c.c_int32), ("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16),
+                        ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64)]
+        error = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p, c.c_char_p)
+        class Table(c.Structure):
+            _fields_ = [("version", c.c_uint32 * 2), ("previous", c.c_void_p), ("allocate", c.PYFUNCTYPE(c.c_int, c.POINTER(Tensor), c.POINTER(c.c_void_p), c.c_void_p, error)),
+                        ("from_object", c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(c.c_void_p))), ("to_object", c.PYFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(c.py_object))),
+                        ("view", c.c_void_p), ("stream", c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p)))]
+        pointer = c.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+        table = Table.from_address(pointer(tenon.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
+        self.assertEqual((list(table.version), table.previous, table.view), ([1, 3], None, None))
+        said, managed, made, stream = [], c.c_void_p(), c.py_object(), c.c_void_p(1)
+        say = error(lambda _, kind, message: said.append((kind, message)))
+        like = Tensor(None, (1, 0), 2, 2, 32, 1, (c.c_int64 * 2)(2, 3), None, 0)
+        self.assertEqual(table.allocate(like, managed, None, say), 0)
+        self.assertEqual(table.to_object(managed, made), 0)
+        self.assertEqual((made.value.shape, made.value.dtype), ((2, 3), "f32"))
+        self.assertEqual((table.stream(1, 0, stream), stream.value), (0, None))
+        like.shape[0] = -1
+        self.assertEqual(table.allocate(like, managed, None, say), -1)
+        self.assertEqual(len(said), 1)
+        self.assertIn(b"-1", said[0][1])
+        x = np.ones(3, np.float32)
+        x.flags.writeable = False
+        self.assertEqual(table.from_object(tenon.from_dlpack(Producer(x)), managed), 0)
+        self.assertEqual(table.to_object(managed, made), 0)
+        with self.assertRaisesRegex(tenon.InvalidError, "read-only"):
+            core.neg(np.ones(3, np.float32), out=made.value)
 
     def test_read_only_stays_read_only(self):
         if tuple(map(int, np.__version__.split(".")[:2])) < (2, 1):
