@@ -1,22 +1,18 @@
 /* Operators and kernels that are functions of Python's.  A kernel gets copies of its tensors, since it may keep them and a call's
  * are borrowed, as NumPy's arrays where the program has NumPy; what it gives is copied into the results. */
-#include "core.h"
+#include "part.h"
 
 #include <string.h>
 
-typedef struct given_t { /* to a kernel: its arguments, as far as they are made */
-  PyObject *positional, *named;
-} given_t;
-
 /* ---- arguments ---------------------------------------------------------------------------------------------------- */
 
-static PyObject *copy_of(const tenon_tensor_t *tensor) {
+PyObject *part_copy(const tenon_tensor_t *tensor) {
   tenon_tensor_t *copy = NULL;
   if (!tensor) Py_RETURN_NONE;
   if (tenon_dtype_id(tensor->dtype) == TENON_LIST) {
     PyObject *list = PyList_New(0);
     for (int64_t i = 0; list && i < tensor->shape[0]; i++) {
-      PyObject *item = copy_of(((tenon_tensor_t **)tensor->data)[i]);
+      PyObject *item = part_copy(((tenon_tensor_t **)tensor->data)[i]);
       if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
       Py_XDECREF(item);
     }
@@ -26,28 +22,45 @@ static PyObject *copy_of(const tenon_tensor_t *tensor) {
   return status == TENON_OK ? numpy_of(copy) : raise_status(status);
 }
 
-static bool add(given_t *given, const tenon_argument_t *of, PyObject *object) {
+static bool add(part_arguments_t *given, const tenon_argument_t *of, PyObject *object) {
   bool good = object && (of->is_keyword ? PyDict_SetItemString(given->named, of->name, object)
                                         : PyList_Append(given->positional, object)) == 0;
   Py_XDECREF(object);
   return good;
 }
 
-/* In the schema's order: tensors and attributes by place, those that are keyword-only by name. */
-static bool arguments_set(const tenon_call_t *call, const tenon_op_info_t *info, given_t *given) {
-  const uint32_t count = (uint32_t)(info->input_count + info->attr_count);
+void part_drop(part_arguments_t *given) {
+  Py_CLEAR(given->positional);
+  Py_CLEAR(given->named);
+}
+
+bool part_arguments(const tenon_op_t *op, const tenon_value_t *attrs, PyObject *(*input)(const void *call, int32_t i),
+                    const void *call, part_arguments_t *given) {
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_op_info(op, &info);
+  const uint32_t count = (uint32_t)(info.input_count + info.attr_count);
   given->positional = PyList_New(0), given->named = PyDict_New();
-  if (!given->positional || !given->named) return false;
+  if (!given->positional || !given->named) return part_drop(given), false;
   for (uint32_t place = 0; place < count; place++)
     for (uint32_t role = 0; role < 2; role++)
-      for (int32_t i = 0; i < (role ? info->attr_count : info->input_count); i++) {
+      for (int32_t i = 0; i < (role ? info.attr_count : info.input_count); i++) {
         tenon_argument_t of = {.size = sizeof of};
-        if (tenon_op_argument(call->op, role, i, &of) != TENON_OK || of.place != place) continue;
-        if (role) of.value = call->attrs[i];
-        if (!add(given, &of, role ? attribute_object(&of) : copy_of(call->inputs[i]))) return false;
+        if (tenon_op_argument(op, role, i, &of) != TENON_OK || of.place != place) continue;
+        if (role) of.value = attrs[i];
+        if (!add(given, &of, role ? attribute_object(&of) : input(call, i))) return part_drop(given), false;
       }
   return true;
 }
+
+PyObject *part_call(PyObject *function, part_arguments_t *given) {
+  PyObject *tuple = PySequence_Tuple(given->positional);
+  PyObject *result = tuple ? PyObject_Call(function, tuple, given->named) : NULL;
+  Py_XDECREF(tuple);
+  part_drop(given);
+  return result;
+}
+
+static PyObject *input_of(const void *call, int32_t i) { return part_copy(((const tenon_call_t *)call)->inputs[i]); }
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
 
@@ -56,13 +69,16 @@ static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
          (!a->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
 }
 
-static bool result_set(const tenon_call_t *call, const char *op, int32_t o, PyObject *object) {
+static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_open, PyObject *object) {
   tenon_tensor_t *out = call->outputs[o], *dense = NULL;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   if (!out) return true; /* not wanted */
   if (!argument_set(&argument, object, 0, out, op, "result", &origin)) return false;
-  bool good = same_shape(argument.tensor, out);
+  const tenon_tensor_t *given = argument.tensor;
+  bool good = same_shape(given, out);
+  if (!good && is_open && tenon_dtype_id(given->dtype) == tenon_dtype_id(out->dtype))
+    good = call->host->resize(call, (uint32_t)o, given->ndim, given->shape) == TENON_OK;
   if (!good)
     raise_invalid(
         "%s: its kernel gave a tensor of dtype %s with %d axes as result %d: expected dtype %s and the shape that "
@@ -76,8 +92,9 @@ static bool result_set(const tenon_call_t *call, const char *op, int32_t o, PyOb
   return good;
 }
 
-static bool results_set(const tenon_call_t *call, const tenon_op_info_t *info, PyObject *result) {
-  if (info->output_count == 1) return result_set(call, info->name, 0, result);
+/* is_open: extents may be those that only run knows. */
+static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is_open, PyObject *result) {
+  if (info->output_count == 1) return result_set(call, info->name, 0, is_open, result);
   if (info->output_count == 0) return true;
   if (!PyTuple_Check(result) || PyTuple_Size(result) != info->output_count) {
     PyErr_Format(PyExc_TypeError, "%s: its kernel gave %R: expected a tuple of %d tensors", info->name, Py_TYPE(result),
@@ -85,44 +102,57 @@ static bool results_set(const tenon_call_t *call, const tenon_op_info_t *info, P
     return false;
   }
   for (int32_t o = 0; o < info->output_count; o++)
-    if (!result_set(call, info->name, o, PyTuple_GetItem(result, o))) return false;
+    if (!result_set(call, info->name, o, is_open, PyTuple_GetItem(result, o))) return false;
   return true;
 }
 
 /* ---- the kernel --------------------------------------------------------------------------------------------------- */
 
-/* The exception as the call's message; it is raised itself where Python made the call. */
-static tenon_status_t fail(const tenon_call_t *call, const char *op, bool is_pythons) {
+tenon_status_t part_failed(const tenon_host_t *host, const void *call, const char *op, const char *what) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
-  tenon_status_t status = tenon_fail(call, TENON_UNKNOWN, "%s: its kernel in Python raised: %s", op,
+  tenon_status_t status = host->fail(call, TENON_UNKNOWN, "%s%sits %s in Python raised: %s", call ? "" : op,
+                                     call ? "" : ": ", what, /* the host names the operator of a call */
                                      bytes ? PyBytes_AsString(bytes) : "an exception without a text");
   Py_XDECREF(text), Py_XDECREF(bytes);
   PyErr_Clear();
-  if (is_pythons) PyErr_Restore(type, value, trace);
-  else Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+  PyErr_Restore(type, value, trace);
   return status;
 }
 
-static tenon_status_t run(tenon_call_t *call) {
+void part_end(part_lock_t *lock) {
+  if (!lock->is_pythons) PyErr_Clear();
+  PyGILState_Release(lock->state);
+}
+
+part_lock_t part_begin(void) {
   const bool is_pythons = PyGILState_GetThisThreadState() != NULL;
-  PyGILState_STATE state = PyGILState_Ensure();
+  return (part_lock_t){PyGILState_Ensure(), is_pythons};
+}
+
+static tenon_status_t run_by(tenon_call_t *call, bool is_defined) {
+  part_lock_t lock = part_begin();
+  PyObject *function = (PyObject *)call->context;
+  const bool is_open = is_defined && PyList_GetItem(function, PART_META) != Py_None;
+  if (is_defined) function = PyList_GetItem(function, PART_KERNEL);
   tenon_op_info_t info = {.size = sizeof info};
-  given_t given = {NULL, NULL};
+  part_arguments_t given;
   tenon_op_info(call->op, &info);
-  bool good = arguments_set(call, &info, &given);
-  PyObject *tuple = good ? PySequence_Tuple(given.positional) : NULL;
-  PyObject *result = tuple ? PyObject_Call((PyObject *)call->context, tuple, given.named) : NULL;
-  good = result && results_set(call, &info, result);
-  tenon_status_t status = good ? TENON_OK : fail(call, info.name, is_pythons);
-  Py_XDECREF(result), Py_XDECREF(tuple), Py_XDECREF(given.positional), Py_XDECREF(given.named);
-  PyGILState_Release(state);
+  bool good = part_arguments(call->op, call->attrs, input_of, call, &given);
+  PyObject *result = good ? part_call(function, &given) : NULL;
+  good = result && results_set(call, &info, is_open, result);
+  tenon_status_t status = good ? TENON_OK : part_failed(call->host, call, info.name, "kernel");
+  Py_XDECREF(result);
+  part_end(&lock);
   return status;
 }
 
-static void let_go(void *callable) {
+static tenon_status_t run(tenon_call_t *call) { return run_by(call, false); }
+static tenon_status_t run_defined(tenon_call_t *call) { return run_by(call, true); }
+
+void part_release(void *callable) {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE state = PyGILState_Ensure();
   Py_DECREF((PyObject *)callable);
@@ -136,7 +166,7 @@ typedef struct registration_t {
 } registration_t;
 static PyTypeObject *registration_type;
 
-static PyObject *registration_new(tenon_registration_t *registration) {
+PyObject *registration_new(tenon_registration_t *registration) {
   registration_t *self = PyObject_New(registration_t, registration_type);
   if (!self) return NULL; /* it stays */
   self->registration = registration;
@@ -164,22 +194,25 @@ static PyObject *op_add(PyObject *module, PyObject *arguments) {
   enum { TEXTS = sizeof tags / sizeof *tags };
   const char *texts[TEXTS];
   long long traits;
-  PyObject *callable;
-  tenon_item_t items[TEXTS + 3];
+  int infers;
+  PyObject *functions;
+  tenon_item_t items[TEXTS + 4];
   tenon_registration_t *registration = NULL;
   size_t count = 0;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "szzzzzLO", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5],
-                        &traits, &callable))
+  if (!PyArg_ParseTuple(arguments, "szzzzzLpO!", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5],
+                        &traits, &infers, &PyList_Type, &functions))
     return NULL;
+  if (PyList_Size(functions) != PART_COUNT) return raise_invalid("%s: %d functions", texts[0], PART_COUNT);
   for (size_t i = 0; i < TEXTS; i++)
     if (texts[i]) items[count++] = (tenon_item_t){tags[i], 0, 0, texts[i], NULL};
   items[count++] = (tenon_item_t){TENON_TAG_TRAITS, 0, traits, NULL, NULL};
-  items[count++] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run};
+  items[count++] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_defined};
+  if (infers) items[count++] = (tenon_item_t){TENON_TAG_INFER, 0, 0, NULL, (tenon_any_fn)meta_infer};
   items[count++] = (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL};
-  tenon_status_t status = tenon_op_add(items, callable, let_go, 0, &registration);
+  tenon_status_t status = tenon_op_add(items, functions, part_release, 0, &registration);
   if (status != TENON_OK) return raise_status(status);
-  Py_INCREF(callable);
+  Py_INCREF(functions);
   return registration_new(registration);
 }
 
@@ -191,7 +224,7 @@ static PyObject *kernel_add(PyObject *module, PyObject *arguments) {
   (void)module;
   if (!PyArg_ParseTuple(arguments, "ssOp", &op, &where, &callable, &override)) return NULL;
   tenon_status_t status =
-      tenon_kernel_add(op, where, run, callable, let_go, override ? TENON_OVERRIDE : 0, &registration);
+      tenon_kernel_add(op, where, run, callable, part_release, override ? TENON_OVERRIDE : 0, &registration);
   if (status != TENON_OK) return raise_status(status);
   Py_INCREF(callable);
   return registration_new(registration);
@@ -210,5 +243,5 @@ bool definitions_add(PyObject *module) {
   if (!registration_type) return false;
   Py_INCREF(registration_type);
   return PyModule_AddObject(module, "Registration", (PyObject *)registration_type) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+         PyModule_AddFunctions(module, functions) == 0 && metas_add(module) && gradients_add(module);
 }

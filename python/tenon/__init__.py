@@ -14,9 +14,9 @@ from . import _core
 _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
-                    empty, fallback_report, fallback_to_cpu, from_dlpack)
+                    at_most, empty, fallback_report, fallback_to_cpu, from_dlpack)
 from . import dispatch, graph
-from ._define import impl, op
+from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load
 from ._profile import explain, profile, trace
 

@@ -547,6 +547,72 @@ class Definitions(unittest.TestCase):
         tenon.impl(half, "cpu", override=True)(lambda x: x + 5)
         self.assertEqual(float(half(x)[0]), 7)
 
+    def test_shapes_by_a_function(self):
+        @tenon.op("mine::windows(Tensor x, *, int size=2) -> (Tensor sums, Tensor count)", types="x: f32; sums = x; count = i64")
+        def windows(x, *, size):
+            return np.array([x[..., i:i + size].sum(-1) for i in range(x.shape[-1] - size + 1)]).T, np.array(x.shape[-1])
+        x = np.arange(10, dtype=np.float32).reshape(2, 5)
+        with self.assertRaisesRegex(tenon.InvalidError, "its shapes are not known"):
+            windows(x)
+        seen = []
+
+        @tenon.meta(windows)
+        def windows_shape(x, *, size):
+            seen.append(x)
+            return (*x.shape[:-1], x.shape[-1] - size + 1), ()
+        sums, count = windows(x)
+        np.testing.assert_array_equal(sums, x[:, :-1] + x[:, 1:])
+        self.assertEqual((int(count), seen[0]), (5, ("f32", (2, 5))))
+        results, _ = windows.operator._infer([("f32", [-1, -2])], {"size": 3}, 2)
+        self.assertEqual(results[1][1], [])
+        self.assertEqual(repr(seen[-1].shape[0]), "<extent that is not known here>")
+        with self.assertRaisesRegex(tenon.InvalidError, "an inference that is over"):
+            seen[-1].shape[0] + 1
+        for wrong, error, message in ((lambda x, size: (x.shape, "ab"), TypeError, "the shape of result 1"), (lambda x, size: (x.shape,), TypeError, "a tuple of 2 shapes"), (lambda x, size: ((1.5,), ()), TypeError, "extent 0 is 1.5"),
+                                      (lambda x, size: ((-1,), ()), tenon.InvalidError, "extent 0 is -1"), (lambda x, size: 1 / 0, ZeroDivisionError, "division"), (lambda x, size: ((1 << 70,), ()), OverflowError, "")):
+            tenon.meta("mine::windows")(wrong)
+            with self.assertRaisesRegex(error, message):
+                windows(x)
+        tenon.meta(windows)(lambda x, size: (x.shape if x.shape[0] == 2 else (), ()))
+        with self.assertRaisesRegex(TypeError, "is compared that is not known here"):
+            windows.operator._infer([("f32", [-1, -2])], {"size": 3}, 2)
+        with self.assertRaisesRegex(ValueError, "made without shapes="):
+            tenon.meta("core::add")
+        tenon.meta(windows)(windows_shape)
+        del seen[:]
+        self.assertEqual(leaks([lambda: (windows(x), seen.clear())], 10000), [])
+
+    def test_a_size_that_only_the_kernel_knows(self):
+        @tenon.op("mine::positive(Tensor x) -> Tensor", types="x: f32; out = x")
+        def positive(x):
+            return x[x > 0] if x[0] != 7 else np.ones(9, np.float32)
+
+        @tenon.meta(positive)
+        def positive_shape(x):
+            return (tenon.at_most(x.shape[0]),)
+        np.testing.assert_array_equal(positive(np.array([1, -2, 3, 0], np.float32)), [1, 3])
+        self.assertEqual(positive(np.zeros(3, np.float32)).shape, (0,))
+        with self.assertRaisesRegex(tenon.InvalidError, "as result 0"):
+            positive(np.full(3, 7, np.float32))
+        with self.assertRaisesRegex(tenon.InvalidError, "tenon.meta"):
+            tenon.at_most(3)
+
+    def test_gradients_that_cannot_be(self):
+        @tenon.op("mine::cube(Tensor x, *, float by=1.0) -> Tensor y", types="x: f64; y = x", shapes="y = x")
+        def cube(x, *, by):
+            return by * x ** 3
+        with self.assertRaisesRegex(tenon.InvalidError, "has a parameter 'z': expected grad"):
+            tenon.gradient(cube)(lambda grad, z: grad)
+        with self.assertRaises(tenon.NotFoundError):
+            tenon.gradient("mine::nothing")(lambda grad: grad)
+        with self.assertRaisesRegex(tenon.InvalidError, "none of them a list or written to"):
+            tenon.gradient("core::concat")(lambda grad: grad)
+        first = tenon.gradient(cube)(lambda grad, x, y, by: 3 * grad * by * x ** 2)
+        with self.assertRaises(tenon.ExistsError):
+            tenon.gradient(cube)(lambda grad: grad)
+        first.registration.undo()
+        tenon.gradient(cube)(lambda grad: grad)
+
     def test_what_it_raises_is_raised(self):
         class Own(Exception):
             pass

@@ -457,6 +457,55 @@ for count in 2, 1, 2:
             torch.ops.inpython.twice(x, by=13.0)
         self.assertTrue(torch.equal(torch.ops.inpython.twice(x), 2 * x))
 
+    def test_gradients_in_python(self):
+        @tenon.op("mine2::cube(Tensor x, *, float by=1.0) -> Tensor y", types="x: f64; y = x")
+        def cube(x, *, by):
+            return by * x ** 3
+
+        @tenon.meta(cube)
+        def cube_shape(x, *, by):
+            return x.shape
+
+        @tenon.gradient(cube)
+        def cube_gradient(grad, x, y, by):
+            assert np.array_equal(y, by * x ** 3)
+            return 3 * grad * by * x ** 2
+
+        @tenon.op("mine2::ratio(Tensor a, Tensor? b=None) -> (Tensor q, Tensor r)", types="a: f64; b, q, r = a", shapes="a, b, q, r: [n]")
+        def ratio(a, b):
+            return (a, a) if b is None else (a / b, 2 * a)
+
+        @tenon.gradient(ratio)
+        def ratio_gradient(grad_q, grad_r, a, b):
+            q, r = (np.zeros_like(a) if g is None else g for g in (grad_q, grad_r))
+            return (q + r, None) if b is None else (q / b + 2 * r, -q * a / b ** 2)
+        tenon.torch.register("mine2")
+        x, a, b = (torch.randn(n, dtype=torch.float64, requires_grad=True) for n in (4, 3, 3))
+        self.assertTrue(torch.autograd.gradcheck(lambda x: torch.ops.mine2.cube(x, by=0.5), (x,)))
+        self.assertTrue(torch.autograd.gradcheck(torch.ops.mine2.ratio, (a, b)))
+        self.assertTrue(torch.autograd.gradcheck(lambda a, b: torch.ops.mine2.ratio(a, b)[1], (a, b)))
+        self.assertTrue(torch.autograd.gradcheck(torch.ops.mine2.ratio, (a,)))
+        compiled = torch.compile(lambda x: torch.ops.mine2.cube(x, by=2.0).sum(), fullgraph=True, dynamic=True, backend="aot_eager")
+        for n in 3, 5:
+            x = torch.randn(n, dtype=torch.float64, requires_grad=True)
+            compiled(x).backward()
+            torch.testing.assert_close(x.grad, 6 * x.detach() ** 2)
+        self.assertEqual(set(torch.library.opcheck(torch.ops.mine2.cube.default, (x,)).values()), {"SUCCESS"})
+        cube_gradient.registration.undo()
+        for wrong, message in ((lambda grad: (grad, grad), "a tuple of 1"), (lambda grad: 1 / 0, "its gradient in Python raised: division by zero"), (lambda grad: "no", "expected a tensor")):
+            registration = tenon.gradient(cube)(wrong).registration
+            with self.assertRaisesRegex(Exception, message):
+                torch.ops.mine2.cube(x).sum().backward()
+            registration.undo()
+        tenon.gradient(cube)(cube_gradient)
+
+        def round_trip():
+            torch.ops.mine2.cube(x).sum().backward()
+        before = [sys.getrefcount(cube_gradient), sys.getrefcount(None) // 1000]
+        for _ in range(200):
+            round_trip()
+        self.assertEqual([sys.getrefcount(cube_gradient), sys.getrefcount(None) // 1000], before)
+
     def test_a_library_that_pytorch_calls_is_not_unloaded(self):
         with self.assertRaises(tenon.Error):
             self.numpy.unload()

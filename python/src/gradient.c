@@ -1,0 +1,235 @@
+/* Gradients by functions of Python's: a kernel for the layer `autograd` that records a call of Tenon's, whose way back is the
+ * function.  It is given what its parameters name, as copies. */
+#include "part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum source_t { SOURCE_GRAD, SOURCE_INPUT, SOURCE_OUTPUT, SOURCE_ATTR } source_t;
+typedef struct parameter_t {
+  source_t source;
+  int32_t index;
+  PyObject *name;
+} parameter_t;
+typedef struct rule_t { /* of an operator; the registration's and each recorded call's */
+  Py_ssize_t references;
+  const tenon_op_t *op;
+  char *name;
+  PyObject *function;
+  int32_t input_count, output_count, count;
+  parameter_t parameters[];
+} rule_t;
+typedef struct record_t { /* one call */
+  rule_t *rule;
+  const tenon_host_t *host;
+  const tenon_value_t *attrs; /* while it goes forward */
+  PyObject **objects;         /* of parameters that are attributes, else NULL */
+} record_t;
+
+static void rule_drop(rule_t *rule) { /* with the interpreter lock */
+  if (--rule->references > 0) return;
+  for (int32_t i = 0; i < rule->count; i++) Py_XDECREF(rule->parameters[i].name);
+  Py_XDECREF(rule->function);
+  free(rule->name);
+  free(rule);
+}
+
+static void rule_release(void *context) {
+  if (!Py_IsInitialized()) return;
+  part_lock_t lock = part_begin();
+  rule_drop((rule_t *)context);
+  part_end(&lock);
+}
+
+/* ---- a call ------------------------------------------------------------------------------------------------------- */
+
+static void record_release(void *context) {
+  record_t *record = (record_t *)context;
+  if (!Py_IsInitialized()) return;
+  part_lock_t lock = part_begin();
+  for (int32_t i = 0; i < record->rule->count; i++) Py_XDECREF(record->objects[i]);
+  rule_drop(record->rule);
+  free(record->objects);
+  free(record);
+  part_end(&lock);
+}
+
+static record_t *record_new(const tenon_call_t *call) {
+  rule_t *rule = (rule_t *)call->context;
+  record_t *record = (record_t *)calloc(1, sizeof *record);
+  PyObject **objects = (PyObject **)calloc((size_t)rule->count + 1, sizeof *objects);
+  if (!record || !objects) return free(record), free(objects), PyErr_NoMemory(), NULL;
+  *record = (record_t){rule, call->host, call->attrs, objects};
+  rule->references++;
+  for (int32_t i = 0; i < rule->count; i++) {
+    tenon_argument_t of = {.size = sizeof of};
+    if (rule->parameters[i].source != SOURCE_ATTR) continue;
+    (void)tenon_op_argument(rule->op, TENON_ARGUMENT_ATTR, rule->parameters[i].index, &of);
+    of.value = call->attrs[rule->parameters[i].index];
+    if (!(objects[i] = attribute_object(&of))) return record_release(record), NULL;
+  }
+  return record;
+}
+
+static tenon_status_t forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
+  const record_t *record = (const record_t *)call->context;
+  const rule_t *rule = record->rule;
+  tenon_status_t status = tenon_op_call(rule->op, record->attrs, call->inputs, call->outputs, 0);
+  for (int32_t i = 0; i < rule->count && status == TENON_OK; i++) {
+    const parameter_t *parameter = &rule->parameters[i];
+    if (parameter->source == SOURCE_INPUT) status = tenon_function_save(call, call->inputs[parameter->index]);
+    if (parameter->source == SOURCE_OUTPUT) status = tenon_function_save(call, call->outputs[parameter->index]);
+  }
+  return status;
+}
+
+/* What the function's parameters name. */
+static PyObject *named_of(tenon_function_call_t *call, const record_t *record) {
+  const rule_t *rule = record->rule;
+  PyObject *named = PyDict_New();
+  int32_t saved = 0;
+  for (int32_t i = 0; i < rule->count && named; i++) {
+    const parameter_t *parameter = &rule->parameters[i];
+    PyObject *object = record->objects[i];
+    tenon_tensor_t *tensor = NULL;
+    tenon_status_t status = TENON_OK;
+    if (parameter->source == SOURCE_ATTR) Py_INCREF(object);
+    else if (parameter->source == SOURCE_GRAD) object = part_copy(call->grads[parameter->index]);
+    else if ((status = tenon_function_saved(call, saved++, &tensor)) == TENON_OK) object = part_copy(tensor);
+    if (status != TENON_OK) raise_status(status);
+    tenon_tensor_release(tensor);
+    if (!object || PyDict_SetItem(named, parameter->name, object) != 0) Py_CLEAR(named);
+    Py_XDECREF(object);
+  }
+  return named;
+}
+
+static bool grad_set(tenon_function_call_t *call, const rule_t *rule, int32_t i, PyObject *object) {
+  argument_t argument = {.tensor = NULL};
+  origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
+  if (object == Py_None) return true;
+  if (!argument_set(&argument, object, 0, call->grads[0], rule->name, "gradient", &origin)) return false;
+  tenon_status_t status = tenon_tensor_copy(argument.tensor, &call->out_grads[i]);
+  argument_release(&argument);
+  return status == TENON_OK || raise_status(status);
+}
+
+static bool grads_set(tenon_function_call_t *call, const rule_t *rule, PyObject *result) {
+  if (rule->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, rule, 0, result);
+  if (!PyTuple_Check(result) || PyTuple_Size(result) != rule->input_count) {
+    PyErr_Format(PyExc_TypeError, "%s: its gradient gave %R: expected a tuple of %d, an array or None for each input",
+                 rule->name, Py_TYPE(result), (int)rule->input_count);
+    return false;
+  }
+  for (int32_t i = 0; i < rule->input_count; i++)
+    if (!grad_set(call, rule, i, PyTuple_GetItem(result, i))) return false;
+  return true;
+}
+
+static tenon_status_t backward(tenon_function_call_t *call) {
+  const record_t *record = (const record_t *)call->context;
+  part_lock_t lock = part_begin();
+  PyObject *named = named_of(call, record), *none = PyTuple_New(0);
+  PyObject *result = named && none ? PyObject_Call(record->rule->function, none, named) : NULL;
+  bool good = result && grads_set(call, record->rule, result);
+  tenon_status_t status = good ? TENON_OK : part_failed(record->host, NULL, record->rule->name, "gradient");
+  Py_XDECREF(result), Py_XDECREF(named), Py_XDECREF(none);
+  part_end(&lock);
+  return status;
+}
+
+static tenon_status_t run(tenon_call_t *call) {
+  const rule_t *rule = (const rule_t *)call->context;
+  tenon_tensor_t *outputs[TENON_RANK_MAX] = {NULL};
+  part_lock_t lock = part_begin();
+  record_t *record = record_new(call);
+  tenon_status_t status = record ? TENON_OK : part_failed(call->host, call, rule->name, "gradient");
+  part_end(&lock);
+  if (status != TENON_OK) return status;
+  const tenon_function_t function = {sizeof function, rule->name, forward, backward, record, record_release};
+  status = tenon_function_call(&function, call->inputs, rule->input_count, outputs, rule->output_count);
+  for (int32_t o = 0; o < rule->output_count && status == TENON_OK; o++)
+    if (call->outputs[o]) status = call->host->assign(call, (uint32_t)o, outputs[o]);
+  for (int32_t o = 0; o < rule->output_count; o++) tenon_tensor_release(outputs[o]);
+  return status;
+}
+
+/* ---- registering -------------------------------------------------------------------------------------------------- */
+
+/* Which input, result, attribute or gradient the name is: "grad" of the one result, "grad_NAME" of several. */
+static bool find(const rule_t *rule, const tenon_op_info_t *info, const char *name, parameter_t *out) {
+  static const source_t sources[] = {SOURCE_INPUT, SOURCE_ATTR, SOURCE_OUTPUT};
+  const uint32_t roles[] = {TENON_ARGUMENT_INPUT, TENON_ARGUMENT_ATTR, TENON_ARGUMENT_OUTPUT};
+  const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
+  for (int r = 0; r < 3; r++)
+    for (int32_t i = 0; i < counts[r]; i++) {
+      tenon_argument_t of = {.size = sizeof of};
+      if (tenon_op_argument(rule->op, roles[r], i, &of) != TENON_OK) continue;
+      if (strcmp(of.name, name) == 0) return out->source = sources[r], out->index = i, true;
+      if (r == 2 && strncmp(name, "grad_", 5) == 0 && strcmp(of.name, name + 5) == 0)
+        return out->source = SOURCE_GRAD, out->index = i, true;
+    }
+  out->source = SOURCE_GRAD, out->index = 0;
+  return strcmp(name, "grad") == 0 && info->output_count == 1;
+}
+
+/* Lists, and arguments that are written to, are not for functions. */
+static bool is_simple(const tenon_op_t *op, const tenon_op_info_t *info) {
+  bool simple = info->input_count > 0 && info->output_count > 0 && info->output_count <= TENON_RANK_MAX;
+  for (int r = 0; r < 2; r++)
+    for (int32_t i = 0; i < (r ? info->output_count : info->input_count); i++) {
+      tenon_argument_t of = {.size = sizeof of};
+      (void)tenon_op_argument(op, r ? TENON_ARGUMENT_OUTPUT : TENON_ARGUMENT_INPUT, i, &of);
+      simple = simple && of.kind == TENON_KIND_TENSOR && !of.is_written && !of.mark;
+    }
+  return simple || (raise_invalid("%s: tenon.gradient is for operators whose inputs and results are tensors, none of "
+                                  "them a list or written to",
+                                  info->name),
+                    false);
+}
+
+static bool parameters_set(rule_t *rule, const tenon_op_info_t *info, PyObject *names) {
+  for (; rule->count < (int32_t)PyTuple_Size(names); rule->count++) {
+    PyObject *name = PyTuple_GetItem(names, rule->count), *bytes = PyUnicode_AsUTF8String(name);
+    parameter_t *parameter = &rule->parameters[rule->count];
+    bool good = bytes && find(rule, info, PyBytes_AsString(bytes), parameter);
+    Py_XDECREF(bytes);
+    if (!good) {
+      if (!PyErr_Occurred())
+        raise_invalid("%s: its gradient has a parameter %R: expected grad (of several results grad_NAME), or the name "
+                      "of an input, an attribute or a result",
+                      info->name, name);
+      return false;
+    }
+    Py_INCREF(parameter->name = name);
+  }
+  return true;
+}
+
+static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
+  const char *name;
+  int override;
+  PyObject *function, *names;
+  const tenon_op_t *op;
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_registration_t *registration = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "sOO!p", &name, &function, &PyTuple_Type, &names, &override)) return NULL;
+  tenon_status_t status = tenon_op_find(name, &op);
+  if (status != TENON_OK) return raise_status(status);
+  tenon_op_info(op, &info);
+  if (!is_simple(op, &info)) return NULL;
+  rule_t *rule = (rule_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) * sizeof *rule->parameters);
+  if (!rule) return PyErr_NoMemory();
+  *rule = (rule_t){.references = 1, .op = op, .input_count = info.input_count, .output_count = info.output_count};
+  Py_INCREF(rule->function = function);
+  if (!(rule->name = strdup(info.name))) return rule_drop(rule), PyErr_NoMemory();
+  if (!parameters_set(rule, &info, names)) return rule_drop(rule), NULL;
+  status =
+      tenon_kernel_add(info.name, "autograd", run, rule, rule_release, override ? TENON_OVERRIDE : 0, &registration);
+  if (status == TENON_OK) return registration_new(registration);
+  return rule_drop(rule), raise_status(status);
+}
+
+static PyMethodDef functions[] = {{"gradient_add", gradient_add, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+bool gradients_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }
