@@ -25,7 +25,7 @@ seeds() {
   data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node"))' 2>/dev/null || true)
   case $1 in
   model) find tests/data -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
-  tensor) find tests/data -name '*.pb' -o -name '*.npy'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
+  tensor) find tests/data examples -name '*.pb' -o -name '*.npy' -o -name '*.pgm'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
   text) find "$out/seeds-text" -type f ;;
   elf) find build* -maxdepth 6 -name '*.so' -size -64k | awk 'NR <= 60'; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' ;;
   esac

@@ -6,7 +6,7 @@
 
 #include "element.h"
 
-enum { FIRST_VALUES = 6, TEXT_BYTES = 40 };
+enum { FIRST_VALUES = 6, TEXT_BYTES = 200 };
 
 void summary_add_shape(text_t *out, int32_t ndim, const int64_t *shape) {
   text_add(out, "[");
@@ -25,6 +25,7 @@ void summary_add_index(text_t *out, const tenon_tensor_t *tensor, int64_t index)
 
 void summary_add_element(text_t *out, const tenon_tensor_t *tensor, int64_t index) {
   tenon_string_t string;
+  size_t size;
   switch (element_class(tensor->dtype)) {
   case ELEMENT_BOOL: text_add(out, element_bits(tensor, index) ? "True" : "False"); break;
   case ELEMENT_INT: text_add(out, "%" PRId64, element_integer(tensor, index)); break;
@@ -35,9 +36,11 @@ void summary_add_element(text_t *out, const tenon_tensor_t *tensor, int64_t inde
     break;
   case ELEMENT_STRING:
     string = element_string(tensor, index);
+    size = string.size <= TEXT_BYTES ? (size_t)string.size : TEXT_BYTES;
+    while (size < string.size && size > 0 && (string.data[size] & 0xC0) == 0x80) size--; /* whole characters of UTF-8 */
     text_add(out, "'");
-    text_bytes(out, string.data, string.size < TEXT_BYTES ? (size_t)string.size : TEXT_BYTES);
-    text_add(out, string.size < TEXT_BYTES ? "'" : "...'");
+    text_bytes(out, string.data, size);
+    text_add(out, size == string.size ? "'" : "...'");
     break;
   default: text_add(out, "?"); break;
   }

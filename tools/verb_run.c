@@ -197,9 +197,9 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"input", 'i', OPTION_TEXTS, "NAME=VALUE",
-       "an input: @FILE.npy, @FILE.pb, zeros, ones, ramp, random:SEED, or numbers; of strings a text (may be repeated) "
-       "or "
-       "@FILE.txt, a line each.  VALUE alone, zeros to random, is for all inputs that are not named",
+       "an input: @FILE.npy, @FILE.pb, @FILE.pgm, zeros, ones, ramp, random:SEED, or numbers; of strings a text (may "
+       "be "
+       "repeated) or @FILE.txt, a line each.  VALUE alone, zeros to random, is for all inputs that are not named",
        &run.values},
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &run.libraries},

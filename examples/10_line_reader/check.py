@@ -1,5 +1,6 @@
 """Builds the library; compares losses, gradients and texts with reference.json (PyTorch's, and sums over all alignments);
-gradients with differences; results of two threads with those of one; the messages of what is refused; and render.py."""
+gradients with differences; results of two threads with those of one; the messages of what is refused; reads pictures by the
+trained model without Python; and runs the checks of render.py and of the network where PyTorch is."""
 import json
 import os
 import pathlib
@@ -14,13 +15,23 @@ from onnx import TensorProto, helper
 TENON = pathlib.Path(sys.argv[1]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+MODEL, LINE = HERE / "reader.onnx", "pass Sky light change? 7's"  # of line.pgm
 DTYPES = {"f32": np.float32, "f64": np.float64}
 KINDS = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.float16): TensorProto.FLOAT16}
 LOSS_INPUTS = ("log_probs", "targets", "input_lengths", "target_lengths")
 
 
-def run(*command, status=0, **options):
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(TENON.parent / "python")}
+
+
+def compile_program(folder, name):
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I", ROOT / "include", "-L", TENON.parent, f"-Wl,-rpath,{TENON.parent}"]
+    run(os.environ.get("CC", "cc"), HERE / f"{name}.c", *flags, "-ltenon", "-o", folder / name)
+    return folder / name
+
+
+def run(*command, status=0):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=ENVIRONMENT)
     assert result.returncode == status, f"{command}: {result.stdout[-500:]}{result.stderr[-1500:]}"
     return result.stdout if status == 0 else result.stderr
 
@@ -47,8 +58,7 @@ def call(folder, op, arrays, threads=1, status=0, device="cpu", **attributes):
 
 def losses(folder, cases):
     """By the C program with the gradient, and by the command."""
-    program = folder / "check"
-    run(os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I", ROOT / "include", HERE / "check.c", "-o", program, "-L", TENON.parent, "-ltenon", f"-Wl,-rpath,{TENON.parent}")
+    program = compile_program(folder, "check")
     for case in cases:
         arrays = {name: array(case, name) for name in LOSS_INPUTS}
         for name in *arrays, "weights":
@@ -140,14 +150,47 @@ def refusals(folder):
     return len(cases)
 
 
-def pictures():
-    """render.py, in the environment that has Pillow; a line about it."""
+def deployment(folder):
+    """The picture of the tree, read by the program in C and by the command; what is wrong with models and pictures is said."""
+    library, read, line = folder / "reader.so", compile_program(folder, "read"), HERE / "line.pgm"
+    assert run(read, MODEL, library, line, line) == 2 * f"{LINE}\n"
+    assert f"text  string [1]  ['{LINE}']\n" in run(TENON, "run", MODEL, "--ops", library, "-i", f"picture=@{line}")
+    assert MODEL.stat().st_size < 1e6
+    content, header = MODEL.read_bytes(), line.read_bytes().split(b"255\n")[0]
+    low, short, cut = folder / "low.pgm", folder / "short.pgm", folder / "cut.onnx"
+    low.write_bytes(b"P5 100 31 255 " + bytes(3100))
+    short.write_bytes(header + b"255\n" + bytes(99))
+    both = subprocess.run([read, MODEL, library, low, short, folder / "gone.pgm", line], capture_output=True, text=True, env=ENVIRONMENT)
+    assert both.returncode == 1 and both.stdout == f"{LINE}\n", both
+    said = [f"{low}: input 'picture': axis 0: expected 32, found shape [31, 100]", f"{short}: a PGM picture of 348 columns and 32 rows, but 99 bytes for its pixels", f"{folder}/gone.pgm: No such file or directory"]
+    assert both.stderr.splitlines() == [f"read: {message}" for message in said], both.stderr
+    for size in 0, 100, len(content) // 2, len(content) - 1:
+        cut.write_bytes(content[:size])
+        message = run(read, cut, library, line, status=1)
+        assert message.startswith("read: cut.onnx: ") and message.count("\n") == 1, message
+    text = helper.make_tensor_value_info("text", TensorProto.UINT8, [32, "width"])
+    cast = helper.make_graph([helper.make_node("Identity", ["picture"], ["text"])], "no texts", [helper.make_tensor_value_info("picture", TensorProto.UINT8, [32, "width"])], [text])
+    onnx.save(helper.make_model(cast, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), cut)
+    assert run(read, cut, library, line, status=1) == f"read: {cut} is no model of a picture, with an output `text` of strings\n"
+    cut.write_bytes(content.replace(b"reader", b"raeder"))
+    assert "raeder" in run(read, cut, library, line, status=1)
+    cut.write_bytes(content.replace(b"ABCDEFG", b"ABCDEFA"))
+    assert "alphabet has 'A' (U+0041) twice" in run(read, cut, library, line, status=1)
+
+
+def with_pytorch(folder):
+    """The checks that need Pillow and PyTorch, and a line about each."""
     python, fonts = ROOT / ".venv-zoo/bin/python", pathlib.Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
-    if not python.exists() or subprocess.run([python, "-c", "import PIL"], capture_output=True).returncode:
-        return "render.py is not tested: Pillow is not in .venv-zoo (make test sets it up)"
+    if not python.exists() or subprocess.run([python, "-c", "import PIL, torch"], capture_output=True).returncode:
+        return "render.py and the network are not tested: Pillow and PyTorch are not in .venv-zoo (make test sets it up)"
     if not fonts.exists():
-        return f"render.py is not tested: {fonts} is not there (apt-get install fonts-dejavu-core)"
-    return run(python, HERE / "render_check.py", env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}).strip()
+        return f"render.py and the network are not tested: {fonts} is not there (apt-get install fonts-dejavu-core)"
+    parts = [run(python, HERE / "render_check.py")]
+    if (TENON.parent / "python/tenon/_core.abi3.so").exists():
+        parts.append(run(python, HERE / "network_check.py", TENON, folder / "reader.so", folder / "read", folder))
+    else:
+        parts.append("the network is not tested: Python's headers are not installed (python3-dev)")
+    return "; ".join(part.strip().splitlines()[-1] for part in parts)
 
 
 def main():
@@ -159,7 +202,9 @@ def main():
         texts(folder, reference["texts"])
         edges(folder)
         refused = refusals(folder)
-    print(f"{len(reference['losses'])} losses with gradients equal PyTorch's, {len(reference['texts'])} batches of texts the reference's; {refused} bad calls are refused; {pictures()}")
+        deployment(folder)
+        others = with_pytorch(folder)
+    print(f"{len(reference['losses'])} losses with gradients equal PyTorch's, {len(reference['texts'])} batches of texts the reference's; {refused} bad calls are refused; {others}")
 
 
 if __name__ == "__main__":

@@ -73,9 +73,9 @@ def random_word(random):
     return random_digits(random, 1, 2) + random.choice(list(".:/-")) + random_digits(random, 2, 2)
 
 
-def random_text(random):
-    """From 1 to LONGEST characters of ALPHABET, without a space at either end."""
-    length, text = random.integers(1, LONGEST + 1), ""
+def random_text(random, longest=LONGEST):
+    """From 1 to `longest` characters of ALPHABET, without a space at either end."""
+    length, text = random.integers(1, longest + 1), ""
     while True:
         word, kind = random_word(random), random.random()
         if kind < 0.2:
@@ -121,14 +121,27 @@ def font_of(name, size):
     return ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)
 
 
+def random_line(seed, longest=LONGEST):
+    """The text and the style of a seed."""
+    random = np.random.default_rng(seed)
+    style = random_style(random)
+    return random_text(random, longest), style
+
+
+def extent_of(text, style):
+    """Where the text begins and ends, from the pen: it may begin left of it, and ends where the last letter's ink or advance does."""
+    font = font_of(style.font, style.size)
+    begin, _, end, _ = font.getbbox(text)
+    return math.floor(min(begin, 0)), math.ceil(max(end, font.getlength(text)))
+
+
 def render(text, style=Style()):
     """A picture as [HEIGHT, width] u8, 255 is white.  The width is that of the text and its margins."""
     strange = sorted(set(text) - set(ALPHABET))
     if strange:
         raise ValueError(f"{text!r} has {', '.join(map(repr, strange))}, which the alphabet lacks: {ALPHABET!r}")
     font = font_of(style.font, style.size)
-    begin, _, end, _ = font.getbbox(text)  # may begin left of the pen, and ends where the last letter's ink or advance does
-    begin, end = math.floor(min(begin, 0)), math.ceil(max(end, font.getlength(text)))
+    begin, end = extent_of(text, style)
     spare = HEIGHT - sum(font.getmetrics())
     page = Image.new("L", (style.left - begin + end + style.right, HEIGHT))
     ImageDraw.Draw(page).text((style.left - begin, round(spare * style.top)), text, 255, font)
@@ -152,12 +165,11 @@ def main():
     arguments = parser.parse_args()
     if arguments.text is None and arguments.seed is None:
         parser.error("a text or a seed is needed")
-    random = np.random.default_rng(arguments.seed)
-    style = Style() if arguments.seed is None else random_style(random)
-    text = arguments.text
-    if text is None:
-        text = random_text(random)
+    text, style = (None, Style()) if arguments.seed is None else random_line(arguments.seed)
+    if arguments.text is None:
         print(text)
+    else:
+        text = arguments.text
     try:
         write_pgm(arguments.output, render(text, style))
     except (OSError, ValueError) as error:

@@ -211,8 +211,9 @@ TENON_API tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_t
 /* Copies text into element `index` (row-major) of a string tensor that tenon_tensor_create made. */
 TENON_API tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data,
                                                  uint64_t size);
-/* Reads .npy (NumPy format 1 to 3) and .pb (ONNX TensorProto) files; writes .npy.  Types that NumPy lacks (bf16, f8, ...)
- * are written as unsigned integers of their size, strings as NumPy unicode. */
+/* Reads .npy (NumPy format 1 to 3), .pb (ONNX TensorProto) and .pgm (a grey picture of 8 bits, P5, as [height, width] u8)
+ * files, told by their first bytes; writes .npy.  Types that NumPy lacks (bf16, f8, ...) are written as unsigned integers of
+ * their size, strings as NumPy unicode. */
 TENON_API tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor);
 TENON_API tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path);
 /* DLPack 1.x and the legacy form, both ways, without a copy.  Import takes the struct over: its deleter runs when the last

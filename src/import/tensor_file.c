@@ -1,4 +1,4 @@
-/* Tensors in files: .npy and ONNX's TensorProto in, .npy out.  Which of the two a file is, its first bytes say. */
+/* Tensors in files: .npy, ONNX's TensorProto and PGM in, .npy out.  Which of them a file is, its first bytes say. */
 #include <errno.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "import/npy.h"
 #include "import/onnx/tensor.h"
+#include "import/pgm.h"
 
 static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_storage_t *file, tn_arena_t *arena,
                                  tenon_tensor_t **out_tensor) {
@@ -18,7 +19,7 @@ static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_st
   tn_storage_retain(file);
   tn_weights_t weights = {file, folder, {0}};
   tenon_status_t status = tn_onnx_read_tensor((tn_bytes_t){bytes->data, bytes->size}, arena, &proto);
-  if (status != TENON_OK) status = tn_prefix(status, "neither .npy nor a TensorProto of ONNX: ");
+  if (status != TENON_OK) status = tn_prefix(status, "neither .npy nor PGM nor a TensorProto of ONNX: ");
   if (status == TENON_OK) status = tn_onnx_tensor(&proto, &weights, out_tensor);
   if (status == TENON_OK && (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) { /* the mapping is read-only */
     tenon_tensor_t *borrowed = *out_tensor;
@@ -37,8 +38,9 @@ tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor) 
   TN_TRY(tenon_start());
   TN_TRY(tn_weights_map(path, &file));
   tn_file_t bytes = {file->data, (size_t)file->size};
-  tenon_status_t status =
-      tn_npy_is(&bytes) ? tn_npy_read(&bytes, out_tensor) : load_proto(path, &bytes, file, &arena, out_tensor);
+  tenon_status_t status = tn_npy_is(&bytes)   ? tn_npy_read(&bytes, out_tensor)
+                          : tn_pgm_is(&bytes) ? tn_pgm_read(&bytes, out_tensor)
+                                              : load_proto(path, &bytes, file, &arena, out_tensor);
   tn_arena_clear(&arena);
   tn_storage_release(file);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);

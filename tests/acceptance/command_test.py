@@ -423,6 +423,24 @@ class Run(Command):
         self.assertIn("c  f32 [2, 4]  min ", text)
         self.assertIn(f"max {(a @ b).max():.4g}"[:8], text)
 
+    def test_an_input_comes_from_a_grey_picture(self):
+        grey = np.random.default_rng(3).integers(0, 256, (32, 7), np.uint8)
+        self.write("m.onnx", one("Identity", 1, TensorProto.UINT8, (32, "width")))
+        self.write("line.pgm", b"P5\n# of a test\n7 32\n255\n" + grey.tobytes())
+        text, results = self.outputs("m.onnx", "-i", "x0=@line.pgm")
+        np.testing.assert_array_equal(results["y"], grey)
+        self.assertIn("y  u8 [32, 7]  min ", text)
+        self.write("short.pgm", b"P5 7 32 255\n" + grey.tobytes()[1:])
+        message = self.fails(1, "run", "m.onnx", "-i", "x0=@short.pgm")
+        self.assertIn("input 'x0': short.pgm: a PGM picture of 7 columns and 32 rows, but 223 bytes for its pixels", message)
+        self.write("low.pgm", b"P5 7 31 255\n" + grey.tobytes()[7:])
+        self.assertRegex(self.fails(1, "run", "m.onnx", "-i", "x0=@low.pgm"), r"x0.*\[31, 7\]")
+
+    def test_texts_are_shown_whole_up_to_200_bytes_and_cut_between_characters(self):
+        self.write("m.onnx", one("Identity", 1, TensorProto.STRING, ("n",)))
+        for text, shown in (("a" * 200, "a" * 200 + "'"), ("a" * 201, "a" * 200 + "...'"), ("a" * 199 + "ä", "a" * 199 + "...'"), ("a" * 198 + "ä", "a" * 198 + "ä'")):
+            self.assertIn(f"y  string [1]  ['{shown}]\n", self.fine("run", "m.onnx", "-i", f"x0={text}") + "\n")
+
     def test_inputs_are_made_of_words_and_numbers(self):
         self.write("m.onnx", one("Add", 2, TensorProto.INT64))
         for value, expected in (("zeros", 0), ("ones", 1), ("5", 5)):

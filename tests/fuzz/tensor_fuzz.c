@@ -1,4 +1,4 @@
-/* Tensor files, .npy and TensorProto: any bytes give a tensor that can be copied, or a message. */
+/* Tensor files, .npy, PGM and TensorProto: any bytes give a tensor that can be copied, or a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "import/npy.h"
 #include "import/onnx/tensor.h"
+#include "import/pgm.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
@@ -31,7 +32,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tn_file_t file = {data, size};
   if (tenon_start() != TENON_OK) abort();
   tn_memory_limit((int64_t)256 << 20);
-  tenon_status_t status = tn_npy_is(&file) ? tn_npy_read(&file, &tensor) : read_proto(&file, &tensor);
+  tenon_status_t status = tn_npy_is(&file)   ? tn_npy_read(&file, &tensor)
+                          : tn_pgm_is(&file) ? tn_pgm_read(&file, &tensor)
+                                             : read_proto(&file, &tensor);
   tn_memory_limit(0);
   const char *wrong = (status == TENON_OK) != (tensor != NULL) ? "a status that does not fit the result"
                       : status != TENON_OK && !*tenon_error()  ? "a failure without a message"

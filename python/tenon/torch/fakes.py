@@ -5,6 +5,8 @@ from .. import _core
 from .arguments import bound
 from .dtypes import DTYPES, NAMES
 
+_DTYPES = {**DTYPES, "string": torch.uint8}  # PyTorch has no texts: a call raises, but a trace goes past it, so that a model is exported
+
 
 class _Symbols:
     """Extents of a trace and the numbers that stand for them: -1 - k."""
@@ -129,7 +131,9 @@ def _empty(spec, symbols, made, device):
     dtype, extents = spec
     if extents is None:
         raise _core.UnimplementedError("how many axes the result has is only known when it runs: it cannot be traced")
-    return torch.empty([_extent(e, symbols, made) for e in extents], dtype=DTYPES[dtype], device=device)
+    if dtype not in _DTYPES:
+        raise _core.UnimplementedError(f"PyTorch has no counterpart of the result's dtype {dtype}")
+    return torch.empty([_extent(e, symbols, made) for e in extents], dtype=_DTYPES[dtype], device=device)
 
 
 def _is_known(spec):

@@ -179,16 +179,69 @@ TEST("types that NumPy lacks are saved as the integers that their bits are") {
 }
 
 /* Writes the bytes to a file and loads that. */
-static tenon_status_t load_bytes(const char *data, size_t size) {
-  tenon_tensor_t *tensor = NULL;
+static tenon_status_t load_from(const char *data, size_t size, tenon_tensor_t **out_tensor) {
   char name[] = "tensor_test_bytes.bin";
   FILE *file = fopen(name, "wb");
   CHECK(file && fwrite(data, 1, size, file) == size && fclose(file) == 0);
-  tenon_status_t status = tenon_tensor_load(name, &tensor);
-  CHECK((status == TENON_OK) == (tensor != NULL));
-  tenon_tensor_release(tensor);
+  tenon_status_t status = tenon_tensor_load(name, out_tensor);
+  CHECK((status == TENON_OK) == (*out_tensor != NULL));
   remove(name);
   return status;
+}
+
+static tenon_status_t load_bytes(const char *data, size_t size) {
+  tenon_tensor_t *tensor = NULL;
+  tenon_status_t status = load_from(data, size, &tensor);
+  tenon_tensor_release(tensor);
+  return status;
+}
+
+/* The first is what Pillow writes; comments and blanks may be anywhere before the one blank that ends the header. */
+TEST("a PGM picture is rows of grey values, whatever blanks and comments its header has") {
+  static const char *const heads[] = {"P5\n3 2\n255\n", "P5 #a\r\n# 9 9\n 3\t#\n\n02 255 ", "P5#\n3\n2\n255\n"};
+  static const char pixels[] = "\0\377\12#5 ";
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    char bytes[100];
+    size_t size = strlen(heads[i]);
+    tenon_tensor_t *tensor = NULL;
+    memcpy(bytes, heads[i], size);
+    memcpy(bytes + size, pixels, 6);
+    CHECK_STATUS(load_from(bytes, size + 6, &tensor), TENON_OK);
+    CHECK(tensor && tenon_dtype_id(tensor->dtype) == TENON_U8 && tensor->ndim == 2 && tensor->shape[0] == 2 &&
+          tensor->shape[1] == 3 && !memcmp(tensor->data, pixels, 6));
+    tenon_tensor_release(tensor);
+  }
+}
+
+TEST("a PGM picture that is cut off, of another kind, or whose header lies is refused with a reason") {
+  static const struct {
+    const char *bytes, *reason;
+  } bad[] = {
+      {"P5 3 2 255 12345", "3 columns and 2 rows, but 5 bytes for its pixels"},
+      {"P5 3 2 255 1234567", "3 columns and 2 rows, but 7 bytes for its pixels"},
+      {"P5 0 2 255 ", "0 columns and 2 rows"},
+      {"P5 2 0 255 ", "2 columns and 0 rows"},
+      {"P5 4294967296 4294967296 255 1", "4294967296 columns"},
+      {"P5 99999999999999999999 1 255 1", "a PGM picture whose header is not its width, height and largest value"},
+      {"P5 3 2 65535 123456", "a PGM picture with values up to 65535; up to 255, 8 bits, are read"},
+      {"P5 3 2 127 123456", "values up to 127"},
+      {"P5 3 2 255#123456", "header"},
+      {"P5 3 2 255", "header"},
+      {"P5 -3 2 255 123456", "header"},
+      {"P5 3 x 255 123456", "header"},
+      {"P5 3 #2 255 123456", "header"},
+      {"P5\n", "header"},
+      {"P6 1 1 255 123", "a picture of netpbm's kind P6; grey ones, P5, are read"},
+      {"P2 1 1 255 1", "netpbm's kind P2"},
+      {"P9 1 1 255 1", "neither .npy nor PGM nor a TensorProto of ONNX"},
+      {"P5x1 1 255 1", "neither .npy nor PGM nor a TensorProto of ONNX"},
+      {"P5", "header"},
+      {"P", "neither .npy nor PGM nor a TensorProto of ONNX"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    if (!CHECK(load_bytes(bad[i].bytes, strlen(bad[i].bytes)) != TENON_OK)) fprintf(stderr, "  %s\n", bad[i].bytes);
+    CHECK_TEXT(tenon_error(), bad[i].reason);
+  }
 }
 
 TEST("headers that are wrong or promise too much are refused with a reason") {

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Makes a model for deployment of the weights that train.py wrote:
+
+  PYTHONPATH=build/python .venv-zoo/bin/python examples/10_line_reader/export.py build/reader.pt -o examples/10_line_reader/reader.onnx
+
+Its input is a picture, its outputs are the text and its score; the search is a node of the domain `reader`, which a library brings
+to where the model runs."""
+import argparse
+import sys
+
+import onnx
+import onnx_ir
+import onnxscript
+import torch
+
+import network
+import render
+
+schema, attribute = onnx.defs.OpSchema, onnx.defs.OpSchema.AttrType
+onnx.defs.register_schema(
+    schema(
+        "ctc_decode", "reader", 1,
+        inputs=[schema.FormalParameter("log_probs", "tensor(float)"), schema.FormalParameter("lengths", "tensor(int64)")],
+        outputs=[schema.FormalParameter("text", "tensor(string)"), schema.FormalParameter("score", "tensor(float)")],
+        attributes=[schema.Attribute("alphabet", attribute.STRING), schema.Attribute("blank", attribute.INT), schema.Attribute("beam", attribute.INT)],
+    )
+)  # fmt: skip
+
+
+def ctc_decode(log_probs, lengths, alphabet: str, blank: int = 0, beam: int = 16):
+    """torch.ops.reader.ctc_decode as a node of an ONNX model."""
+    return onnxscript.values.Opset("reader", 1).ctc_decode(log_probs, lengths, alphabet=alphabet, blank=blank, beam=beam)
+
+
+def export(model, path):
+    """Writes the Network as a model of a Reader."""
+    program = torch.onnx.export(
+        network.Reader(model).eval(),
+        (torch.zeros(render.HEIGHT, 64, dtype=torch.uint8),),
+        input_names=["picture"],
+        output_names=["text", "score"],
+        dynamic_shapes={"picture": {1: torch.export.Dim("width", min=2)}},
+        custom_translation_table={torch.ops.reader.ctc_decode.default: ctc_decode},
+        dynamo=True,
+        verbose=False,
+    )
+    program.model.graph.outputs[0].dtype = onnx_ir.DataType.STRING  # PyTorch has no texts
+    for node in program.model.graph:
+        node.metadata_props.clear()  # where in which file it was made
+    program.save(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Exports the line reader to ONNX.")
+    parser.add_argument("weights", help="what train.py wrote")
+    parser.add_argument("-o", "--output", required=True, help="an ONNX file")
+    arguments = parser.parse_args()
+    model = network.Network()
+    model.load_state_dict(torch.load(arguments.weights))
+    export(model, arguments.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
