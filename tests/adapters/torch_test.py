@@ -1,4 +1,5 @@
 """Operators of Tenon's as operators of PyTorch's: torch.library.opcheck, values and gradients beside PyTorch's own, tracing, errors."""
+import copy
 import ctypes
 import logging
 import os
@@ -137,12 +138,49 @@ static tenon_status_t count_run(tenon_call_t *c) { /* how often it was called */
   ((float *)c->outputs[0]->data)[0] = ++*(float *)c->state;
   return TENON_OK;
 }
+static tenon_status_t powers_create(tenon_node_t *node) { /* a table of an attribute's */
+  float *table = node->state = malloc(16 * sizeof *table);
+  for (int i = 0; i < 16 && table; i++) {
+    table[i] = 1;
+    for (int64_t k = 0; k < node->attrs[0].as.i; k++) table[i] *= (float)i;
+  }
+  return table ? TENON_OK : TENON_MEMORY;
+}
+static tenon_status_t powers_run(tenon_call_t *c) {
+  for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++) ((float *)c->outputs[0]->data)[i] = ((const float *)c->state)[(int)((float *)c->inputs[0]->data)[i] & 15];
+  return TENON_OK;
+}
+static tenon_status_t noise_infer(tenon_infer_t *infer) {
+  infer->draws = tenon_extent(1);
+  for (int32_t i = 0; i < infer->inputs[0]->ndim; i++) infer->draws = tenon_dim(infer, TENON_DIM_MUL, infer->draws, infer->inputs[0]->dims[i]);
+  return TENON_OK;
+}
+static tenon_status_t noise_run(tenon_call_t *c) {
+  for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++)
+    ((float *)c->outputs[0]->data)[i] = ((float *)c->inputs[0]->data)[i] + (float)(tenon_random(c->random->seed, c->random->offset + (uint64_t)i) >> 8) * 0x1p-24f;
+  return TENON_OK;
+}
+static tenon_status_t positive_infer(tenon_infer_t *infer) {
+  infer->outputs[0]->ndim = 1;
+  infer->outputs[0]->dims[0] = infer->host->dim(infer, TENON_DIM_BOUND, infer->inputs[0]->dims[0], (tenon_dim_t){0});
+  return TENON_OK;
+}
+static tenon_status_t positive_run(tenon_call_t *c) {
+  const float *x = (const float *)c->inputs[0]->data;
+  int64_t n = 0;
+  for (int64_t i = 0; i < c->inputs[0]->shape[0]; i++)
+    if (x[i] > 0) ((float *)c->outputs[0]->data)[n++] = x[i];
+  return c->host->resize(c, 0, 1, &n);
+}
 static tenon_status_t fails_run(tenon_call_t *c) { return tenon_fail(c, TENON_INVALID, "this is all that it does"); }
 TENON_LIBRARY(kinds, "1.0.0",
   TENON_OP("scale_(Tensor(a!) x, *, float by) -> Tensor(a!)", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", scale_run)),
   TENON_OP("total(Tensor[] xs, Tensor? more=None, *, str['none', 'one', 'two'] choice='none', float? extra=None) -> Tensor",
     TENON_TYPES("xs: f32; more = xs; out = xs"), TENON_SHAPES("out: []"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", total_run)),
   TENON_OP("count(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_STATE(count_create, free), TENON_KERNEL("cpu serial", count_run)),
+  TENON_OP("powers(Tensor x, *, int n) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_STATE(powers_create, free), TENON_KERNEL("cpu", powers_run)),
+  TENON_OP("noise(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_RANDOM), TENON_INFER(noise_infer), TENON_KERNEL("cpu", noise_run)),
+  TENON_OP("positive(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(positive_infer), TENON_KERNEL("cpu", positive_run)),
   TENON_OP("fails(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails_run)))
 """
 
@@ -194,6 +232,59 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.check(self.kinds.total, ([torch.randn(2), torch.randn(3)],))
         self.check(self.kinds.total, ([torch.randn(2)], torch.randn(1)), {"choice": "two", "extra": 0.25})
         self.check(torch.ops.core.nonzero, (torch.randn(5),))
+
+    def test_every_kind_of_operator_every_way(self):
+        """One that mutates, one with lists and optionals, one whose result's size its data tell, one with state, one with random
+        numbers, by each way that PyTorch has to run a function."""
+        def mutates(x):
+            y = x.clone()
+            self.kinds.scale_(y, by=2.0)
+            return y
+        functions = {"scale_": (mutates, ()), "total": (lambda x: self.kinds.total([x, x * 2], x[:1], choice="two"), ([torch.ones(3)],)), "positive": (lambda x: self.kinds.positive(x - 1), ()),
+                     "powers": (lambda x: self.kinds.powers(x, n=3) + 1, ()), "noise": (lambda x: self.kinds.noise(x) * 2, ())}
+        x, named = torch.tensor([0.0, 1.0, 2.0, 3.0]), {"scale_": {"by": 2.0}, "powers": {"n": 3}}
+        expected = {"scale_": [0, 2, 4, 6], "total": 20.5, "positive": [1, 2], "powers": [1, 2, 9, 28]}
+
+        class Model(torch.nn.Module):
+            def __init__(self, function):
+                super().__init__()
+                self.function = function
+
+            def forward(self, x):
+                return self.function(x)
+        for name, (function, given) in functions.items():
+            def run(f, value=x):
+                torch.manual_seed(5)
+                return f(value)
+            with self.subTest(op=name), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+                eager = run(function)
+                if name in expected:
+                    self.assertEqual(eager.tolist(), expected[name])
+                self.check(getattr(self.kinds, name), given or (x.clone(),), named.get(name))
+                program = torch.export.export(Model(function), (x,))
+                path = os.path.join(FOLDER, f"{name}.pt2")
+                torch.export.save(program, path)
+                graph = torch.fx.experimental.proxy_tensor.make_fx(function, tracing_mode="symbolic")(x)
+                self.assertIn(f"torch.ops.kinds.{name}", graph.code)
+                ways = {"inductor": torch.compile(function, fullgraph=True), "export": torch.export.load(path).module(), "make_fx": graph, "deepcopy": copy.deepcopy(Model(function)), "a copied graph": copy.deepcopy(graph)}
+                for way, f in ways.items():
+                    with self.subTest(way=way):
+                        self.assertTrue(torch.equal(run(f), eager), (run(f), eager))
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    self.assertTrue(torch.equal(run(function), eager))
+                if name == "positive":
+                    self.assertEqual(torch.vmap(function)(torch.stack([x, x.flip(0)])).tolist(), [[1, 2], [2, 1]])
+                    with self.assertRaisesRegex(RuntimeError, "size"):
+                        torch.vmap(function)(torch.stack([x, x + 1]))
+                else:
+                    batch = torch.vmap(function, randomness="same" if name == "noise" else "error")(torch.stack([x, x + 1]))
+                    self.assertEqual(batch.shape, (2, *eager.shape))
+                    if name in expected:
+                        self.assertTrue(torch.equal(batch, torch.stack([eager, function(x + 1)])))
+                wrong = []
+                threads = [threading.Thread(target=lambda: [wrong.append(1) for _ in range(100) if name in expected and not torch.equal(function(x), eager) or function(x).shape != eager.shape]) for _ in range(4)]
+                [t.start() for t in threads], [t.join() for t in threads]
+                self.assertEqual(wrong, [])
 
     def test_arguments_of_every_kind(self):
         xs = [torch.tensor([1.0, 2.0]), torch.tensor([3.0])]
