@@ -233,6 +233,23 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.check(self.kinds.total, ([torch.randn(2)], torch.randn(1)), {"choice": "two", "extra": 0.25})
         self.check(torch.ops.core.nonzero, (torch.randn(5),))
 
+    def test_operators_of_the_examples(self):
+        """Those that have tensors and a kernel for the CPU; softcap is built with its .cu alone."""
+        examples = os.path.join(ROOT, "examples")
+        for options, *sources in (["-lutf8proc"], "02_search/text_ops.c", "02_search/wordpiece.c"), ([], "10_line_reader/ctc.c", "10_line_reader/decode.c"):
+            tenon.torch.register(tenon.load(*(os.path.join(examples, s) for s in sources), options=options))
+        x, logits = torch.randn(3, 4, requires_grad=True), torch.randn(6, 2, 5, dtype=torch.float64, requires_grad=True)
+        targets, frames, lengths = torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([6, 5]), torch.tensor([3, 2])
+        self.check(torch.ops.demo.gelu_backward, (x.detach(), x.detach()))
+        self.check(torch.ops.text.mean_pool, (torch.randn(2, 5, 4), torch.ones(2, 5, dtype=torch.int64)))
+        log_probs = logits.detach().log_softmax(-1).requires_grad_()
+        self.check(torch.ops.reader.ctc_loss, (log_probs, targets, frames, lengths))
+        loss = lambda t: torch.ops.reader.ctc_loss(t.log_softmax(-1), targets, frames, lengths)[0]  # noqa: E731
+        torch.testing.assert_close(loss(logits), torch.nn.functional.ctc_loss(logits.log_softmax(-1), targets, frames, lengths, reduction="none"))
+        self.assertTrue(torch.autograd.gradcheck(loss, (logits,)))
+        loss, alpha = torch.ops.reader.ctc_loss(log_probs.detach(), targets, frames, lengths)
+        self.check(torch.ops.reader.ctc_loss_backward, (torch.ones(2, dtype=torch.float64), log_probs.detach(), targets, frames, lengths, loss, alpha))
+
     def test_every_kind_of_operator_every_way(self):
         """One that mutates, one with lists and optionals, one whose result's size its data tell, one with state, one with random
         numbers, by each way that PyTorch has to run a function."""
