@@ -450,6 +450,19 @@ class Names(unittest.TestCase):
         with self.assertRaises(tenon.Error):
             tenon.load(__file__)
         self.assertTrue(issubclass(tenon.NotFoundError, LookupError) and issubclass(tenon.NotFoundError, tenon.Error))
+        folder, path = os.path.join(FOLDER, "later", "tenon"), os.path.join(FOLDER, "later.so")
+        os.makedirs(folder)
+        with open(os.path.join(ROOT, "include/tenon/op.h"), encoding="utf-8") as file:
+            header = file.read()
+        for version, number in (("2.7", "0x20007u"), ("1.900", "0x10384u")):
+            with open(os.path.join(folder, "op.h"), "w", encoding="utf-8") as file:
+                file.write(re.sub(r"#define TENON_ABI 0x\w+", f"#define TENON_ABI {number}", header))
+            subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.dirname(folder), os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", path, "-lm"], check=True)
+            if version[0] == "1":  # a later minor version loads
+                tenon.load(path)
+                continue
+            with self.assertRaisesRegex(tenon.InvalidError, rf"later.so: contract {version}: this host has 1\.\d+ and loads every library of major version 1: update libtenon"):
+                tenon.load(path)
 
     def test_another_interpreter_is_refused(self):
         try:

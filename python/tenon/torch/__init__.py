@@ -52,9 +52,15 @@ def register(library="core"):
         _names[namespace] = {name: (f"{namespace}::{schema.split('(')[0]}", why) for name, why, schema, *_ in rows}
         home = torch.library.Library(namespace, "FRAGMENT")
         _libraries.append(home)
+        failures = []
         for name, why, _, by_parts, own_autograd, *_ in rows:
-            if not why:
-                _complete(_core.find(name), home, bool(by_parts), bool(own_autograd))
+            try:
+                if not why:
+                    _complete(_core.find(name), home, bool(by_parts), bool(own_autograd))
+            except Exception as error:  # the others are completed all the same: PyTorch has them now
+                failures.append(f"{name}: {error}")
+        if failures:
+            raise _core.Error(f"{namespace}: PyTorch has kernels, but no fakes or gradients, of {'; '.join(failures)}")
     return {name: why for name, (_, why) in _names[namespace].items() if why}
 
 
