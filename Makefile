@@ -47,6 +47,9 @@ device-failures: build zoo ## each allocation, copy, launch and piece of work of
 device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
 
+leaks: build .venv-zoo/base.stamp ## calls from Python, and through PyTorch, under valgrind: minutes
+	@TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/leaks_test.py torch
+
 fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
 	@scripts/fuzz.sh
 
@@ -65,4 +68,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test sanitize stress sim-seeds device-failures device-faults fuzz bench zoo install format clean
+.PHONY: help packages build run test sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean

@@ -43,6 +43,7 @@ run_python() { # with NumPy alone, and with PyTorch too
   "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Guide Names Shapes Tensors 2>&1 | tee "$log"
   if [ -x .venv-zoo/bin/python ]; then .venv-zoo/bin/python tests/adapters/python_test.py 2>&1 | tee -a "$log"
   else echo "skip: .venv-zoo is missing (make test makes it)"; fi
+  "$python" tests/adapters/leaks_test.py 2>&1 | tee -a "$log"
   grep -E '^[0-9]+ passed' "$log" | awk '{p += $1; f += $3; s += $5} END {print p " passed, " f " failed, " s " skipped"}'
 }
 run_torch() {
