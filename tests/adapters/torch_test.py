@@ -423,6 +423,27 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
                 for f, *e in zip(found, *parts):
                     torch.testing.assert_close(f, torch.stack(e), rtol=1e-12, atol=1e-12)
 
+    def test_vmap_by_a_declared_rule(self):
+        calls = []
+
+        @tenon.op("ruled::scaled(Tensor x, Tensor w, Tensor? more=None, *, int axis=0, int[] axes=[0]) -> (Tensor out, Tensor rank)", types="x: f64; w, more, out = x; rank = i64", shapes="out = x; rank: []",
+                  batching="x, w, more -> out; shift axis, axes")
+        def scaled(x, w, more, *, axis, axes):
+            calls.append(x.shape)
+            y = x - x.max(axis, keepdims=True) + x.sum(tuple(axes), keepdims=True)
+            return y * w + (0 if more is None else more), np.array(x.ndim)
+        tenon.torch.register("ruled")
+        x, w, more = torch.randn(3, 4, 5, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64)
+        for in_dims, args in (((0, None, None), (x, w, more)), ((2, 0, None), (x.permute(1, 2, 0), torch.stack([w, 2 * w, -w]), None)), ((0, None, 1), (x, w, torch.stack([more, w, -more], 1)))):
+            for axis, axes in ((0, [0]), (1, [0, 1]), (-1, [-2]), (-2, [1, -2])):
+                with self.subTest(in_dims=in_dims, axis=axis, axes=axes):
+                    f = lambda *t: torch.ops.ruled.scaled(*t, axis=axis, axes=axes)[0]  # noqa: E731
+                    one = lambda i: [t if d is None else t.select(d, i) for t, d in zip(args, in_dims)]  # noqa: E731
+                    expected = torch.stack([f(*one(i)) for i in range(3)])
+                    del calls[:]
+                    torch.testing.assert_close(torch.vmap(f, in_dims=in_dims)(*args), expected, rtol=1e-12, atol=1e-12)
+                    self.assertEqual(len(calls), 1)  # one call, of the whole batch
+
     def test_autocast(self):
         x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
         with torch.autocast("cpu", dtype=torch.bfloat16):
