@@ -185,6 +185,19 @@ TEST("the library of a source that has changed goes, unless it was made within t
   CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 6 && count_files(cache, ".so") == files);
 }
 
+TEST("a library is not kept if what it was made from changed meanwhile") {
+  char script[1000];
+  snprintf(script, sizeof script, "#!/bin/sh\ngcc \"$@\" && echo '#define BY 40' > '%s'\n", in_folder("by.h"));
+  put("late", script);
+  CHECK(chmod(in_folder("late"), 0700) == 0);
+  put("by.h", "#define BY 30\n");
+  setenv("CC", in_folder("late"), 1);
+  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 31); /* of the text as it was then */
+  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 41);
+  unsetenv("CC");
+  put("by.h", "#define BY 5\n");
+}
+
 TEST("warnings are said again with what was made before") {
   said_t said = {0};
   put_library("warned.c", "warned");
