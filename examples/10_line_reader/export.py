@@ -8,29 +8,12 @@ to where the model runs."""
 import argparse
 import sys
 
-import onnx
 import onnx_ir
-import onnxscript
+import tenon.torch
 import torch
 
 import network
 import render
-
-schema, attribute = onnx.defs.OpSchema, onnx.defs.OpSchema.AttrType
-onnx.defs.register_schema(
-    schema(
-        "ctc_decode", "reader", 1,
-        inputs=[schema.FormalParameter("log_probs", "tensor(float)"), schema.FormalParameter("lengths", "tensor(int64)")],
-        outputs=[schema.FormalParameter("text", "tensor(string)"), schema.FormalParameter("score", "tensor(float)")],
-        attributes=[schema.Attribute("alphabet", attribute.STRING), schema.Attribute("blank", attribute.INT), schema.Attribute("beam", attribute.INT)],
-    )
-)  # fmt: skip
-
-
-def ctc_decode(log_probs, lengths, alphabet: str, blank: int = 0, beam: int = 16):
-    """torch.ops.reader.ctc_decode as a node of an ONNX model."""
-    return onnxscript.values.Opset("reader", 1).ctc_decode(log_probs, lengths, alphabet=alphabet, blank=blank, beam=beam)
-
 
 def export(model, path):
     """Writes the Network as a model of a Reader."""
@@ -40,7 +23,7 @@ def export(model, path):
         input_names=["picture"],
         output_names=["text", "score"],
         dynamic_shapes={"picture": {1: torch.export.Dim("width", min=2)}},
-        custom_translation_table={torch.ops.reader.ctc_decode.default: ctc_decode},
+        custom_translation_table=tenon.torch.onnx_functions("reader"),
         dynamo=True,
         verbose=False,
     )

@@ -586,6 +586,23 @@ for count in 2, 1, 2:
             torch.ops.inpython.twice(x, by=13.0)
         self.assertTrue(torch.equal(torch.ops.inpython.twice(x), 2 * x))
 
+    def test_models_are_exported_to_onnx_with_its_nodes(self):
+        tenon.torch.register(tenon.load(os.path.join(ROOT, "tests/adapters/libraries/python.c")))
+
+        class Model(torch.nn.Module):
+            def forward(self, x, y):
+                weighed = torch.ops.pytest.weigh(x, i=2, f=0.5, c="two", ints=[1, 2], floats=[0.25], strs=["a", "bc"], may=1, d=torch.float16)
+                return torch.ops.demo.gelu(x) + 1, core.concat([y, x[0], y], axis=0), core.concat([y], axis=-1), core.clip(y, None, x[0, 0]), core.clip(y, x[0, 0]), core.clip(y), weighed
+        x, y, path = torch.randn(2, 3), torch.randn(4), os.path.join(FOLDER, "nodes.onnx")
+        functions = {overload: function for namespace in ("core", "demo", "pytest") for overload, function in tenon.torch.onnx_functions(namespace).items()}
+        self.assertNotIn(torch.ops.pytest.sum_all.default, functions)  # where its list ends, no node says
+        torch.onnx.export(Model(), (x, y), path, dynamo=True, verbose=False, custom_translation_table=functions, dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}, "y": {0: torch.export.Dim("m", min=2)}})
+        run = tenon.graph.load(path).compile()
+        for n, m in ((2, 4), (5, 7)):
+            x, y = torch.randn(n, 3), torch.randn(m)
+            for a, b in zip(run(x.numpy(), y.numpy()), Model()(x, y)):
+                np.testing.assert_allclose(a, b.numpy(), rtol=1e-6, atol=1e-6)
+
     def test_gradients_in_python(self):
         @tenon.op("mine2::cube(Tensor x, *, float by=1.0) -> Tensor y", types="x: f64; y = x")
         def cube(x, *, by):

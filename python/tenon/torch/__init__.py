@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from .._library import Library
-from . import batching, fakes, gradients, models, precision
+from . import batching, fakes, gradients, models, onnx, precision
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
 _libraries = []  # they end what they registered when they go
@@ -71,6 +71,19 @@ def load(path, device="cpu"):
     """
     models.register()
     return models.Model(os.fspath(path), device)
+
+
+def onnx_functions(library):
+    """For torch.onnx.export: each call of an operator of the library (tenon.load's, or its namespace) becomes a node of that domain.
+
+        torch.onnx.export(model, (x,), "model.onnx", dynamo=True, custom_translation_table=tenon.torch.onnx_functions("demo"))
+
+    Left out are operators that no node of ONNX can be: with a device as an attribute, a list that is not the last tensor, or a list as a result.  Wants the
+    packages onnx and onnxscript.
+    """
+    register(library)
+    names = _names[library.name if isinstance(library, Library) else str(library)]
+    return onnx.table([(_core.find(name), overload(name)) for name, (_, why) in names.items() if not why])
 
 
 def overload(name, form=None):

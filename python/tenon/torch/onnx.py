@@ -1,0 +1,54 @@
+"""Operators as nodes of the models that torch.onnx.export writes: domain and name are those of the library, attributes too, so that
+Tenon finds the operator again when it reads the model."""
+import inspect
+import typing
+
+from .. import _core
+
+_ATTRIBUTES = {"bool": (int, "INT"), "dtype": (int, "INT"), "int": (int, "INT"), "dim": (int, "INT"), "float": (float, "FLOAT"), "str": (str, "STRING"), "choice": (str, "STRING"),
+               "int[]": (typing.Sequence[int], "INTS"), "dim[]": (typing.Sequence[int], "INTS"), "float[]": (typing.Sequence[float], "FLOATS"), "str[]": (typing.Sequence[str], "STRINGS")}
+_TYPES = [f"tensor({name})" for name in ("float", "double", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "string", "complex64", "complex128")]
+
+
+def table(operators):
+    """{overload: function} of pairs (operator, overload), without those that no node can be made of."""
+    try:
+        import onnx
+        import onnxscript
+    except ImportError as error:
+        raise _core.NotFoundError(f"torch.onnx.export needs the package {error.name}: pip install onnx onnxscript") from None
+    return {overload: _function(op, onnx.defs.OpSchema, onnxscript.values) for op, overload in operators if _fits(op)}
+
+
+def _fits(op):  # where a list ends that is not the last, no node says
+    tensors = [p["kind"] for p in op.parameters if p["tensor"]]
+    return "." not in op.name and "Tensor[]" not in tensors[:-1] and all(p["tensor"] or p["kind"] in _ATTRIBUTES for p in op.parameters) and all(r["kind"] == "Tensor" for r in op.results)
+
+
+def _node(op, tensors, Schema, values):
+    """The exporter knows by a schema what is attribute and what is tensor; this one is of a call, with the items of its lists."""
+    domain, name = op.name.split("::")
+    inputs = [Schema.FormalParameter(f"input{i}", f"T{i}", param_option=Schema.FormalParameterOption.Optional) for i in range(len(tensors))]
+    outputs = [Schema.FormalParameter(r["name"], f"R{i}") for i, r in enumerate(op.results)]
+    attributes = [Schema.Attribute(p["name"], getattr(Schema.AttrType, _ATTRIBUTES[p["kind"]][1]), required=False) for p in op.parameters if not p["tensor"]]
+    constraints = [(parameter.type_str, _TYPES, "") for parameter in (*inputs, *outputs)]
+    return values.Op(values.Opset(domain, 1), name, Schema(name, domain, 1, inputs=inputs, outputs=outputs, attributes=attributes, type_constraints=constraints))
+
+
+def _function(op, Schema, values):
+    """Called by the exporter with values of the model, it adds the node; its annotations say what is an attribute."""
+    parameters = [inspect.Parameter(p["name"], inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None if p["has_default"] else inspect.Parameter.empty,
+                                    annotation=inspect.Parameter.empty if p["tensor"] else typing.Optional[_ATTRIBUTES[p["kind"]][0]]) for p in op.parameters]
+
+    def function(*args, **named):
+        given = dict(zip((p.name for p in parameters), args), **named)
+        tensors = []
+        for p in op.parameters:
+            if p["tensor"]:
+                value = given.pop(p["name"], None)
+                tensors += value if p["kind"] == "Tensor[]" else [value]
+        return _node(op, tensors, Schema, values)(*tensors, **{name: value for name, value in given.items() if value is not None})
+    function.__name__ = op.name.split("::")[1]
+    function.__signature__ = inspect.Signature(sorted(parameters, key=lambda p: p.default is not inspect.Parameter.empty))
+    function.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not inspect.Parameter.empty}
+    return function
