@@ -2,6 +2,7 @@
 #include "base/parallel.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/cpu.h"
 #include "base/poll.h"
@@ -143,6 +144,26 @@ TEST("a loop whose caller watches it is cut into more parts, each large enough, 
     free(m.marks);
     CHECK(tenon_poll_set(NULL) == &poll && run_marks(1000, 1) == threads);
   }
+  tn_parallel_set(0);
+}
+
+static tenon_status_t fail_or_wait(void *argument, int64_t begin, int64_t end) { /* the last item is done after 64 ms */
+  if (begin == 0) return tn_fail(TENON_RANGE, "the first");
+  const struct timespec time = {0, 1000000};
+  nanosleep(&time, NULL);
+  if (end == 10000) *(int *)argument = 1;
+  return TENON_OK;
+}
+
+TEST("a watched loop of one thread ends when another's has failed") {
+  asked_t asked = {0, 0};
+  const tenon_poll_t poll = {ask, &asked};
+  int reached = 0;
+  tn_parallel_set(2);
+  tenon_poll_set(&poll);
+  CHECK_STATUS(tn_parallel(10000, 1, fail_or_wait, &reached), TENON_RANGE);
+  CHECK(!reached);
+  tenon_poll_set(NULL);
   tn_parallel_set(0);
 }
 
