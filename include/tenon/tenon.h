@@ -135,6 +135,7 @@ typedef struct tenon_argument_t {
   uint32_t mark;       /* the letter of its alias mark: arguments and results of one letter share memory; 0: none */
   uint32_t is_scalar;  /* an attribute that takes bool, int or float; its kind is FLOAT */
   int32_t count;       /* of lists: how many the schema states; -1: any */
+  int32_t count_attr;  /* of lists of tensors: the int attribute that states how many; -1: none */
 } tenon_argument_t;
 /* The i-th argument of a role; INVALID past the last. */
 TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index,
@@ -773,12 +774,35 @@ TENON_API tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t 
 /* The graph as text; the caller frees it. */
 TENON_API tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text);
 
-typedef struct tenon_builder_t tenon_builder_t;
-typedef int32_t tenon_edge_t;    /* a value of the graph that is being built */
+typedef int32_t tenon_edge_t;    /* a value of a graph */
 typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */
   int32_t count;
   const tenon_edge_t *edges;
 } tenon_operand_t;
+typedef struct tenon_graph_part_t { /* a node of a graph, which lends all of it */
+  uint32_t size;
+  int32_t output_count; /* results in order, items of list results one by one, then written inputs that no result is */
+  const char *name;
+  const tenon_op_t *op;
+  const tenon_value_t *attrs;      /* in the schema's order */
+  const tenon_operand_t *operands; /* one for each tensor argument of the schema */
+  const tenon_edge_t *outputs;
+} tenon_graph_part_t;
+/* Nodes stand in an order in which they may run.  RANGE past the last. */
+TENON_API int32_t tenon_graph_node_count(const tenon_graph_t *graph);
+TENON_API tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon_graph_part_t *out_node);
+typedef struct tenon_graph_edge_t { /* a value of a graph, which lends its name and constant */
+  uint32_t size;
+  int32_t node, input;      /* that makes it; its number among the inputs; -1 */
+  const char *name;
+  tenon_tensor_t *constant; /* NULL: it is none */
+} tenon_graph_edge_t;
+/* Values are numbered from 0; RANGE past the last.  out_type, unless NULL, gets "f32[batch, 128]", "?" for what is not known;
+ * the caller frees it. */
+TENON_API tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t edge, tenon_graph_edge_t *out_edge,
+                                          char **out_type);
+
+typedef struct tenon_builder_t tenon_builder_t;
 /* A builder belongs to one thread at a time.  Names are for messages, dumps and ports; NULL: made up. */
 TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
 TENON_API void tenon_builder_release(tenon_builder_t *builder);
@@ -793,6 +817,11 @@ TENON_API tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char
                                             const tenon_value_t *attrs, const tenon_operand_t *operands,
                                             tenon_edge_t *out_edges, int32_t output_count);
 TENON_API tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge);
+/* On: from here on each node is inferred when it is added, and what inference refuses is not added; off, as at the start:
+ * tenon_builder_finish finds it.  What a node that was refused said of symbols (n = 4) may stay. */
+TENON_API void tenon_builder_check(tenon_builder_t *builder, int32_t is_on);
+/* What is known of a value so far, for each result of nodes that were inferred; the builder lends it. */
+TENON_API tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t edge, tenon_port_t *out_port);
 /* Verifies and gives the graph; the builder is empty afterwards, or as it was if this fails. */
 TENON_API tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph);
 

@@ -19,6 +19,15 @@ static tenon_executable_t *executable_of(PyObject *object) { return ((executable
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
 
+PyObject *graph_new(tenon_graph_t *graph) {
+  graph_t *self = PyObject_New(graph_t, graph_type);
+  if (!self) return tenon_graph_release(graph), NULL;
+  self->graph = graph;
+  return (PyObject *)self;
+}
+
+const tenon_graph_t *graph_get(PyObject *object) { return Py_TYPE(object) == graph_type ? graph_of(object) : NULL; }
+
 static PyObject *load(PyObject *module, PyObject *path) {
   PyObject *bytes = NULL;
   tenon_graph_t *graph = NULL;
@@ -27,11 +36,7 @@ static PyObject *load(PyObject *module, PyObject *path) {
   if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
   Py_BEGIN_ALLOW_THREADS status = tenon_graph_load(PyBytes_AsString(bytes), NULL, &graph);
   Py_END_ALLOW_THREADS Py_DECREF(bytes);
-  if (status != TENON_OK) return raise_status(status);
-  graph_t *self = PyObject_New(graph_t, graph_type);
-  if (!self) return tenon_graph_release(graph), NULL;
-  self->graph = graph;
-  return (PyObject *)self;
+  return status == TENON_OK ? graph_new(graph) : raise_status(status);
 }
 
 static void graph_delete(PyObject *object) {
@@ -41,7 +46,7 @@ static void graph_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-static PyObject *extents_of(const tenon_port_t *port) {
+PyObject *port_extents(const tenon_port_t *port) {
   PyObject *list = PyList_New(0);
   if (port->ndim < 0) return Py_XDECREF(list), Py_INCREF(Py_None), Py_None;
   for (int32_t d = 0; list && d < port->ndim; d++) {
@@ -55,10 +60,13 @@ static PyObject *extents_of(const tenon_port_t *port) {
   return list;
 }
 
+PyObject *port_dtype(const tenon_port_t *port) {
+  return port->dtype.bits ? dtype_text(port->dtype) : (Py_INCREF(Py_None), Py_None);
+}
+
 /* (name, dtype or None, extents or None): an extent is a number, the name of a symbol, or None. */
 static PyObject *port_of(const tenon_port_t *port) {
-  PyObject *dtype = port->dtype.bits ? dtype_text(port->dtype) : (Py_INCREF(Py_None), Py_None);
-  PyObject *extents = extents_of(port);
+  PyObject *dtype = port_dtype(port), *extents = port_extents(port);
   if (dtype && extents) return Py_BuildValue("sNN", port->name, dtype, extents);
   return Py_XDECREF(dtype), Py_XDECREF(extents), NULL;
 }

@@ -16,7 +16,8 @@
 
 struct tenon_builder_t {
   tenon_graph_t *graph;
-  tn_map_t names; /* of edges that were named by the caller */
+  tn_map_t names;  /* of edges that were named by the caller */
+  bool is_checked; /* nodes are inferred when they are added */
 };
 
 /* ---- results of nodes ------------------------------------------------------------------------------------------- */
@@ -296,6 +297,7 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
     edge->producer = index;
     if (o < output_count) out_edges[o] = node->outputs[o];
   }
+  if (status == TENON_OK && builder->is_checked) status = tn_node_infer(builder->graph, node);
   if (status != TENON_OK) builder->graph->node_count--, builder->graph->edge_count = edges; /* as if it had not been */
   return status;
 }
@@ -349,6 +351,8 @@ static tenon_status_t make_ports(tenon_graph_t *graph) {
   return TENON_OK;
 }
 
+void tenon_builder_check(tenon_builder_t *builder, int32_t is_on) { builder->is_checked = is_on != 0; }
+
 tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
   tenon_graph_t *fresh;
   TN_TRY(tn_pass_infer(builder->graph));
@@ -385,6 +389,16 @@ tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, ten
     return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
   const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
   tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype, edge->ndim, graph->output_axes[index]};
+  return give_port(&port, out_port);
+}
+
+tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index, tenon_port_t *out_port) {
+  tenon_axis_t *axes;
+  if (index < 0 || (size_t)index >= builder->graph->edge_count)
+    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, builder->graph->edge_count);
+  const tn_edge_t *edge = &builder->graph->edges[index];
+  TN_TRY(make_axes(builder->graph, index, &axes));
+  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes};
   return give_port(&port, out_port);
 }
 

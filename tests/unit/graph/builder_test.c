@@ -93,6 +93,45 @@ TEST("shapes and types that contradict each other are found when the graph is fi
   tenon_builder_release(b);
 }
 
+TEST("a builder that checks refuses a node at once, and says what is known of values") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  tenon_axis_t n = {-1, "n"}, three = {3, NULL};
+  tenon_edge_t x, y, in[2], out, half = -1;
+  tenon_port_t port = {.size = sizeof port};
+  tenon_operand_t operands[2] = {{1, &in[0]}, {1, &in[1]}};
+  tenon_builder_check(b, 1);
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, &n, &x), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(b, "y", tenon_dtype(TENON_I32), 1, &three, &y), TENON_OK);
+  in[0] = x, in[1] = y;
+  CHECK_STATUS(tenon_builder_node(b, "sum", op_of("contract::both"), NULL, operands, &out, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "node 'sum' (contract::both): ");
+  CHECK_STATUS(tenon_builder_node(b, "half", op_of("contract::halve"), NULL, operands, &half, 1), TENON_OK);
+  CHECK(half == 2); /* the other left nothing behind */
+  CHECK_STATUS(tenon_builder_value(b, half, &port), TENON_OK);
+  CHECK(tenon_dtype_id(port.dtype) == TENON_F32 && port.ndim == 1 && port.axes[0].extent == -1);
+  CHECK_TEXT(port.axes[0].name, "n");
+  CHECK_STATUS(tenon_builder_value(b, 3, &port), TENON_RANGE);
+  CHECK_STATUS(tenon_builder_output(b, "z", half), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  tenon_graph_part_t node = {.size = sizeof node};
+  tenon_graph_edge_t edge = {.size = sizeof edge};
+  char *type = NULL;
+  CHECK(tenon_graph_node_count(graph) == 1);
+  CHECK_STATUS(tenon_graph_node(graph, 0, &node), TENON_OK);
+  CHECK(strcmp(node.name, "half") == 0 && node.op == op_of("contract::halve") && node.output_count == 1);
+  CHECK(node.operands[0].count == 1 && node.operands[0].edges[0] == x && node.outputs[0] == half);
+  CHECK_STATUS(tenon_graph_edge(graph, half, &edge, &type), TENON_OK);
+  CHECK(edge.node == 0 && edge.input == -1 && !edge.constant && type && strcmp(type, "f32[n]") == 0);
+  CHECK_STATUS(tenon_graph_edge(graph, y, &edge, NULL), TENON_OK);
+  CHECK(edge.node == -1 && edge.input == 1 && strcmp(edge.name, "y") == 0);
+  CHECK_STATUS(tenon_graph_node(graph, 1, &node), TENON_RANGE);
+  CHECK_STATUS(tenon_graph_edge(graph, -1, &edge, NULL), TENON_RANGE);
+  tenon_text_release(type);
+  tenon_builder_release(b), tenon_graph_release(graph);
+}
+
 TEST("ports say what the builder was told and what inference found") {
   start();
   tenon_builder_t *b = graph_begin();
