@@ -765,6 +765,11 @@ TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t
 /* The same from memory, which must stay until the graph is released. */
 TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_import_t *options,
                                           tenon_graph_t **out_graph);
+/* Writes it as an ONNX file, which tenon_graph_load reads back to the same graph: a node of domain "ns" and type "name" for each
+ * operator, attributes by name, constants as initialisers.  A number that is no 32-bit float is an attribute of type tensor.  What
+ * such a file cannot say (element types that ONNX lacks, quantised tensors, more than 2 GiB) is an error that names the node or
+ * constant; what was at `path` is then still there, and changes in one step otherwise. */
+TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
 TENON_API void tenon_graph_retain(const tenon_graph_t *graph);
 TENON_API void tenon_graph_release(const tenon_graph_t *graph);
 TENON_API int32_t tenon_graph_input_count(const tenon_graph_t *graph);
@@ -793,7 +798,7 @@ TENON_API int32_t tenon_graph_node_count(const tenon_graph_t *graph);
 TENON_API tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon_graph_part_t *out_node);
 typedef struct tenon_graph_edge_t { /* a value of a graph, which lends its name and constant */
   uint32_t size;
-  int32_t node, input;      /* that makes it; its number among the inputs; -1 */
+  int32_t node, input; /* that makes it; its number among the inputs; -1 */
   const char *name;
   tenon_tensor_t *constant; /* NULL: it is none */
 } tenon_graph_edge_t;

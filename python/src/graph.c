@@ -108,6 +108,16 @@ static PyObject *graph_text(PyObject *self, PyObject *unused) {
   return taken(status, text);
 }
 
+static PyObject *save(PyObject *self, PyObject *path) {
+  PyObject *bytes = NULL;
+  tenon_status_t status;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_graph_save(graph_of(self), PyBytes_AsString(bytes));
+  Py_END_ALLOW_THREADS Py_DECREF(bytes);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
 static PyObject *graph_repr(PyObject *self) {
   return PyUnicode_FromFormat("<tenon graph of %d inputs, %d outputs>", (int)tenon_graph_input_count(graph_of(self)),
                               (int)tenon_graph_output_count(graph_of(self)));
@@ -282,6 +292,10 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
 
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS, "text()\n--\n\nThe graph as text: its nodes, values and constants."},
+    {"save", save, METH_O,
+     "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node of domain "
+     "NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a file cannot say is an error, and "
+     "the file that\nwas there stays."},
     {"compile", (PyCFunction)(void (*)(void))compile, METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\n"
      "An Executable.  device: \"cpu\", \"opencl:0\", or a list of them to spread the graph over; pins: {node: "

@@ -148,6 +148,7 @@ class Arrays(unittest.TestCase):
         joined = core.string_concat(a, b)
         self.assertEqual((type(joined), joined.dtype, joined.tolist()), (np.ndarray, np.dtype(object), [["äx", "bby"], ["x", "dy"]]))
         self.assertEqual(core.string_concat(np.array([b"a", b"bc"]), np.array("!")).tolist(), ["a!", "bc!"])
+        self.assertEqual((core.string_concat(np.array("a"), np.array("b")).shape, core.string_concat(np.array("a"), np.array("b")).item()), ((), "ab"))
         pieces, counts = core.string_split(np.array(["a b", "c"]))
         self.assertEqual((pieces.tolist(), counts.tolist()), ([["a", "b"], ["c", ""]], [2, 1]))
         t = tenon.tensor(["p", "q"])
