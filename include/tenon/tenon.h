@@ -746,12 +746,15 @@ typedef struct tenon_axis_t {
   const char *name; /* of the symbol, NULL: a fresh one */
 } tenon_axis_t;
 
+typedef int32_t tenon_edge_t; /* a value of a graph */
+
 typedef struct tenon_port_t { /* an input or output of a graph; lends its texts */
   uint32_t size;
   const char *name;
   tenon_dtype_t dtype; /* code 0 bits 0: unknown */
   int32_t ndim;        /* -1: unknown */
   const tenon_axis_t *axes;
+  tenon_edge_t edge; /* the value that it is */
 } tenon_port_t;
 
 typedef struct tenon_import_t { /* options of reading a model */
@@ -779,7 +782,6 @@ TENON_API tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t 
 /* The graph as text; the caller frees it. */
 TENON_API tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text);
 
-typedef int32_t tenon_edge_t;    /* a value of a graph */
 typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */
   int32_t count;
   const tenon_edge_t *edges;

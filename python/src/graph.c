@@ -118,11 +118,6 @@ static PyObject *save(PyObject *self, PyObject *path) {
   Py_RETURN_NONE;
 }
 
-static PyObject *graph_repr(PyObject *self) {
-  return PyUnicode_FromFormat("<tenon graph of %d inputs, %d outputs>", (int)tenon_graph_input_count(graph_of(self)),
-                              (int)tenon_graph_output_count(graph_of(self)));
-}
-
 /* ---- compiling ---------------------------------------------------------------------------------------------------- */
 
 enum { DEVICES_MOST = 16, PINS_MOST = 256 };
@@ -292,6 +287,9 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
 
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS, "text()\n--\n\nThe graph as text: its nodes, values and constants."},
+    {"_nodes", graph_nodes, METH_NOARGS, NULL},
+    {"_values", graph_values, METH_NOARGS, NULL},
+    {"_ports", graph_ports, METH_NOARGS, NULL},
     {"save", save, METH_O,
      "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node of domain "
      "NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a file cannot say is an error, and "
@@ -309,9 +307,11 @@ static PyGetSetDef graph_properties[] = {
      "(name, dtype, extents) of each: None where it is unknown; an extent may be a symbol's name.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete}, {Py_tp_repr, (void *)graph_repr},
-                                    {Py_tp_new, (void *)refuse_new},       {Py_tp_methods, graph_methods},
-                                    {Py_tp_getset, graph_properties},      {0, NULL}};
+static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete},
+                                    {Py_tp_new, (void *)refuse_new},
+                                    {Py_tp_methods, graph_methods},
+                                    {Py_tp_getset, graph_properties},
+                                    {0, NULL}};
 static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPFLAGS_DEFAULT, graph_slots};
 
 static PyMethodDef executable_methods[] = {

@@ -380,7 +380,8 @@ tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, teno
   if (index < 0 || (size_t)index >= graph->input_count)
     return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
   const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
-  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, graph->input_axes[index]};
+  tenon_port_t port = {sizeof port,         edge->name, edge->dtype, edge->ndim, graph->input_axes[index],
+                       graph->inputs[index]};
   return give_port(&port, out_port);
 }
 
@@ -388,7 +389,8 @@ tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, ten
   if (index < 0 || (size_t)index >= graph->output_count)
     return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
   const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
-  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype, edge->ndim, graph->output_axes[index]};
+  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype,
+                       edge->ndim,  graph->output_axes[index],  graph->outputs[index]};
   return give_port(&port, out_port);
 }
 
@@ -398,7 +400,7 @@ tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index,
     return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, builder->graph->edge_count);
   const tn_edge_t *edge = &builder->graph->edges[index];
   TN_TRY(make_axes(builder->graph, index, &axes));
-  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes};
+  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes, index};
   return give_port(&port, out_port);
 }
 

@@ -6,10 +6,12 @@ import hashlib
 import inspect
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 
 import numpy as np
 
@@ -246,6 +248,118 @@ class Building(unittest.TestCase):
         self.assertEqual(ast.unparse(made.body[0].returns), "Value")
 
 
+def boxes_of(root):
+    """(texts, title, x, y, width, height) of what a picture shows."""
+    for group in root.iter("{http://www.w3.org/2000/svg}g"):
+        box = group.find("{*}rect")
+        if box is not None:
+            yield [t.text for t in group.findall("{*}text")], group.find("{*}title").text, *(float(box.get(key)) for key in ("x", "y", "width", "height"))
+
+
+def edges_of(root):
+    """(where it begins, where it ends) of each line."""
+    for path in root.iter("{http://www.w3.org/2000/svg}path"):
+        points = re.findall(r"(-?[0-9.]+),(-?[0-9.]+)", path.get("d"))
+        if path.find("{*}title") is not None:
+            yield tuple(map(float, points[0])), tuple(map(float, points[-1])), path.find("{*}title").text
+
+
+class Looking(unittest.TestCase):
+    def some(self):
+        library()
+        b = tenon.graph.Builder()
+        x = b.input("x<&", "f32", ["n", 4])
+        w = nodes.transpose(b.constant(np.zeros((4, 4), np.float32), "w"))
+        a = nodes.matmul(x, w, name="product \x01 ]]> 界")
+        values, indices = nodes.top_k(nodes.neg(a), b.constant(np.array([2])))
+        return b.finish({"y": nodes.concat([a, x, values], axis=1), "i\"'": indices, "weighed": tenon.graph.ops.pytest.weigh(nodes.reshape(a, b.constant(np.array([-1]))), s="<b>")})
+
+    def test_what_repr_says(self):
+        self.assertEqual(repr(self.some()), "<tenon graph of 7 nodes: (x<&: f32[n, 4]) -> (y: f32[n, 10], i\"': i64[n, 2], weighed: f64[])>")
+        b = tenon.graph.Builder()
+        inputs = [b.input(f"x{i}", "f32", []) for i in range(9)]
+        self.assertRegex(repr(b.finish(nodes.neg(inputs[0]))), r"^<tenon graph of 1 node: \(x0: f32\[\], .*, x5: f32\[\], 3 more\) -> \(output: f32\[\]\)>$")
+
+    def test_nodes_and_values(self):
+        graph = self.some()
+        product = graph.nodes[1]
+        self.assertEqual((product.name, product.op, product.inputs, len(product.outputs)), ("product \x01 ]]> 界", "core::matmul", ["x<&", graph.nodes[0].outputs[0], None], 1))
+        self.assertEqual((product.attributes["transpose_a"], product.attributes["activation"]), (False, "none"))
+        concat = next(node for node in graph.nodes if node.op == "core::concat")
+        self.assertEqual((len(concat.inputs[0]), concat.attributes), (3, {"axis": 1}))
+        self.assertEqual((graph.values["x<&"], graph.values["w"], graph.values[product.outputs[0]]), ("f32[n, 4]", "f32[4, 4]", "f32[n, 4]"))
+
+    def test_a_picture_has_all_and_nothing_lies_on_another(self):
+        graph = self.some()
+        path = os.path.join(FOLDER, "some.svg")
+        self.assertIsNone(graph.svg(path))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(text, graph._repr_svg_())
+        root = xml.etree.ElementTree.fromstring(text)
+        boxes, edges = list(boxes_of(root)), list(edges_of(root))
+        heads = [lines[0] for lines, *_ in boxes]
+        self.assertEqual(sorted(heads), sorted(["x<&", "matmul", "neg", "top_k", "concat", "reshape", "pytest::weigh", "y", "i\"'", "weighed"]))  # transpose is of constants
+        self.assertIn((["matmul", "f32[n, 4]", "with f32[4, 4] strided"]), [lines for lines, *_ in boxes])
+        title = next(title for lines, title, *_ in boxes if lines[0] == "pytest::weigh")
+        self.assertTrue("s='<b>'" in title and "pytest::weigh" in title)
+        self.assertIn("product \ufffd ]]> 界", next(title for lines, title, *_ in boxes if lines[0] == "matmul"))
+        at = {lines[0]: (x, y, x + width, y + height) for lines, _, x, y, width, height in boxes}
+        self.assertEqual(len(edges), 11)
+        for (x0, y0), (x1, y1), _ in edges:  # each from the bottom of a box to the top of one below
+            self.assertTrue(any(left <= x0 <= right and abs(bottom - y0) < 1 for left, _, right, bottom in at.values()))
+            self.assertTrue(any(left <= x1 <= right and abs(top - y1) <= 1.1 for left, top, right, _ in at.values()))
+            self.assertLess(y0, y1)
+        self.assert_apart(boxes, root)
+
+    def assert_apart(self, boxes, root):
+        width, height = float(root.get("width")), float(root.get("height"))
+        for i, (lines, _, x, y, w, h) in enumerate(boxes):
+            self.assertTrue(0 <= x and x + w <= width and 0 <= y and y + h <= height, lines)
+            for other, _, x1, y1, w1, h1 in boxes[:i]:
+                self.assertTrue(x + w <= x1 or x1 + w1 <= x or y + h <= y1 or y1 + h1 <= y, (lines, other))
+
+    def test_pictures_of_whole_models(self):
+        folders = os.path.join(ROOT, "tests/data/models"), os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/light") if onnx else ""
+        for path in (path for folder in folders for path in sorted(glob.glob(folder + "/*.onnx"))):
+            with self.subTest(os.path.basename(path)):
+                root = xml.etree.ElementTree.fromstring(tenon.graph.load(path)._repr_svg_())
+                boxes = list(boxes_of(root))
+                self.assertGreater(len(boxes), 5)
+                self.assert_apart(boxes, root)
+
+    def test_large_graphs_are_cut(self):
+        b = tenon.graph.Builder()
+        x = b.input("x", "f32", [2])
+        for _ in range(400):
+            x = nodes.neg(x)
+        graph = b.finish({"y": x})
+        for given, shown in ({}, 300), ({"most": 7}, 7), ({"most": 400}, 400):
+            text = graph.svg(**given)
+            boxes = list(boxes_of(xml.etree.ElementTree.fromstring(text)))
+            self.assertEqual(len(boxes), 1 + shown + (shown == 400))
+            self.assertEqual(f"{400 - shown} more nodes are left out: graph.svg(path, most=400) shows all" in text, shown < 400)
+
+    def test_a_graph_without_nodes(self):
+        b = tenon.graph.Builder()
+        graph = b.finish({"c": b.constant(np.float32([1, 2]))})
+        self.assertEqual([lines for lines, *_ in boxes_of(xml.etree.ElementTree.fromstring(graph.svg()))], [["c", "f32[2]"]])
+
+    def test_tensors_in_notebooks(self):
+        text = tenon.tensor([[1.5, 2], [3, 4]], dtype="f32")._repr_html_()
+        self.assertTrue("f32[2, 2], cpu" in text and text.count("<td") == 4 and ">1.5<" in text)
+        text = tenon.tensor(["<b>&", "x" * 100])._repr_html_()
+        self.assertTrue("&lt;b&gt;&amp;" in text and "<b>&" not in text and "x" * 39 + "…" in text)
+        text = tenon.tensor(np.arange(60000).reshape(2, 300, 100))._repr_html_()
+        self.assertTrue("i64[2, 300, 100]" in text and "[0, :, :]" in text and text.count("<tr>") == 9 and text.count("<td") == 99)
+        for shape in (), (0,), (0, 3), (3, 0), (2, 0, 3), (1, 1, 1, 1):
+            self.assertIn(f"f32[{', '.join(map(str, shape))}]", tenon.tensor(np.zeros(shape, np.float32))._repr_html_())
+        device = tenon.tensor(np.zeros(5000, np.float32), device="sim")
+        self.assertTrue("x.to(&#x27;cpu&#x27;) fetches them" in device._repr_html_() and "<td" not in device._repr_html_())
+        self.assertIn(">2<", tenon.tensor([1, 2], device="sim")._repr_html_())
+        self.assertIn("NumPy has no type for f8e3m4", core.cast(tenon.tensor([1.0]), to="f8e3m4")._repr_html_())
+
+
 def value(path):
     tensor = onnx.TensorProto()
     with open(path, "rb") as file:
@@ -464,7 +578,7 @@ def given_of(graph):
 
 if __name__ == "__main__":
     result = unittest.main(exit=False).result
-    wrong = len(result.failures) + len(result.errors)
+    wrong = len({getattr(test, "test_case", test) for test, _ in result.failures + result.errors})  # of a test several parts may fail
     for test, reason in result.skipped:
         print(f"skipped: {test}: {reason}")
     print(f"{result.testsRun - wrong - len(result.skipped)} passed, {wrong} failed, {len(result.skipped)} skipped")

@@ -145,12 +145,12 @@ TEST("ports say what the builder was told and what inference found") {
   CHECK(tenon_graph_input_count(graph) == 2 && tenon_graph_output_count(graph) == 1);
   tenon_port_t port = {.size = sizeof port};
   CHECK_STATUS(tenon_graph_input(graph, 1, &port), TENON_OK);
-  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && tenon_dtype_id(port.dtype) == TENON_F32);
+  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && tenon_dtype_id(port.dtype) == TENON_F32 && port.edge == x);
   CHECK(port.axes[0].extent == -1 && strcmp(port.axes[0].name, "batch") == 0 && port.axes[1].extent == 4);
   CHECK_STATUS(tenon_graph_input(graph, 0, &port), TENON_OK);
   CHECK(port.ndim == 2 && port.axes[0].extent == 3 && port.axes[1].extent == 4); /* deduced */
   CHECK_STATUS(tenon_graph_output(graph, 0, &port), TENON_OK);
-  CHECK(strcmp(port.name, "y") == 0 && port.ndim == 2 && port.axes[1].extent == 3 &&
+  CHECK(strcmp(port.name, "y") == 0 && port.edge == y && port.ndim == 2 && port.axes[1].extent == 3 &&
         strcmp(port.axes[0].name, "batch") == 0);
   CHECK_STATUS(tenon_graph_input(graph, 2, &port), TENON_RANGE);
   CHECK_STATUS(tenon_graph_output(graph, -1, &port), TENON_RANGE);
