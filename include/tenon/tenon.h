@@ -825,7 +825,7 @@ TENON_API tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char
                                             tenon_edge_t *out_edges, int32_t output_count);
 TENON_API tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge);
 /* On: from here on each node is inferred when it is added, and what inference refuses is not added; off, as at the start:
- * tenon_builder_finish finds it.  What a node that was refused said of symbols (n = 4) may stay. */
+ * tenon_builder_finish finds it. */
 TENON_API void tenon_builder_check(tenon_builder_t *builder, int32_t is_on);
 /* What is known of a value so far, for each result of nodes that were inferred; the builder lends it. */
 TENON_API tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t edge, tenon_port_t *out_port);

@@ -1,8 +1,36 @@
-/* What a graph is made of, for those who only look: nodes and values by number. */
+/* What a graph is made of, for those who only look: ports, nodes and values by number. */
 #include <string.h>
 
 #include "base/status.h"
 #include "graph/graph.h"
+
+int32_t tenon_graph_input_count(const tenon_graph_t *graph) { return (int32_t)graph->input_count; }
+int32_t tenon_graph_output_count(const tenon_graph_t *graph) { return (int32_t)graph->output_count; }
+
+tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port) {
+  uint32_t size = out_port->size < sizeof *full ? out_port->size : (uint32_t)sizeof *full;
+  memcpy(out_port, full, size);
+  out_port->size = size;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+  if (index < 0 || (size_t)index >= graph->input_count)
+    return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
+  const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
+  tenon_port_t port = {sizeof port,         edge->name, edge->dtype, edge->ndim, graph->input_axes[index],
+                       graph->inputs[index]};
+  return tn_port_give(&port, out_port);
+}
+
+tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+  if (index < 0 || (size_t)index >= graph->output_count)
+    return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
+  const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
+  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype,
+                       edge->ndim,  graph->output_axes[index],  graph->outputs[index]};
+  return tn_port_give(&port, out_port);
+}
 
 int32_t tenon_graph_node_count(const tenon_graph_t *graph) { return (int32_t)graph->node_count; }
 

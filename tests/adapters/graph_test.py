@@ -191,8 +191,12 @@ class Building(unittest.TestCase):
             nodes.matmul(x, w, name="product")
         with self.assertRaisesRegex(tenon.InvalidError, "i64"):
             nodes.add(x, b.constant(np.arange(4)))
-        graph = b.finish(nodes.matmul(x, nodes.transpose(w)))
-        self.assertEqual(graph.outputs, [("output", "f32", [2, 3])])
+        symbols = b.input("s", "f32", ["n", "k", 4])
+        with self.assertRaisesRegex(tenon.InvalidError, "core::concat: tensor 1"):  # its n is 3, but not its last extent
+            nodes.concat([symbols, b.constant(np.zeros((3, 2, 5), np.float32))], axis=1)
+        self.assertEqual(symbols.shape, ["n", "k", 4])
+        graph = b.finish([nodes.matmul(x, nodes.transpose(w)), nodes.concat([symbols, b.constant(np.zeros((7, 2, 4), np.float32))], axis=1)])
+        self.assertEqual(graph.outputs, [("output_0", "f32", [2, 3]), ("output_1", "f32", [7, "k+2", 4])])
 
     def test_the_namespaces_come_and_go_with_their_library(self):
         path, gone = built("examples/01_gelu/gelu.c"), os.path.join(FOLDER, "gone.so")

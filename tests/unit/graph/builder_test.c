@@ -4,6 +4,8 @@
 
 #include "operators.h"
 
+#include "failing.h"
+
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 
 static void start(void) {
@@ -130,6 +132,36 @@ TEST("a builder that checks refuses a node at once, and says what is known of va
   CHECK_STATUS(tenon_graph_edge(graph, -1, &edge, NULL), TENON_RANGE);
   tenon_text_release(type);
   tenon_builder_release(b), tenon_graph_release(graph);
+}
+
+static tenon_status_t try_refused(void *context) {
+  tenon_builder_t *b = NULL;
+  tenon_axis_t axes[2] = {{-1, "n"}, {4, NULL}};
+  tenon_edge_t x, in[2], out;
+  tenon_port_t port = {.size = sizeof port};
+  tenon_operand_t operands[2] = {{1, &in[0]}, {1, &in[1]}}, one = {1, &x};
+  tenon_status_t status = tenon_builder_create(&b);
+  if (status == TENON_OK) tenon_builder_check(b, 1);
+  if (status == TENON_OK) status = tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x);
+  if (status == TENON_OK) status = tenon_builder_input(b, "any", (tenon_dtype_t){0, 0, 0}, -1, NULL, &in[0]);
+  if (status == TENON_OK) status = tenon_builder_node(b, "kept", op_of("contract::halve"), NULL, &one, &in[0], 1);
+  if (status == TENON_OK) status = tenon_builder_constant(b, "c", context, &in[1]);
+  if (status == TENON_OK) {
+    status = tenon_builder_node(b, "refused", op_of("contract::both"), NULL, operands, &out, 1);
+    CHECK(status == TENON_INVALID || status == TENON_MEMORY);
+    if (status == TENON_INVALID) CHECK_TEXT(tenon_error(), "node 'refused' (contract::both): ");
+    status = status == TENON_INVALID ? tenon_builder_value(b, in[0], &port) : status;
+    CHECK(status != TENON_OK || (port.ndim == 2 && strcmp(port.axes[0].name, "n") == 0 && port.axes[1].extent == 4));
+  }
+  tenon_builder_release(b);
+  return status;
+}
+
+TEST("without memory a refused node leaves the builder as it was, or says so") {
+  start();
+  tenon_tensor_t *c = tensor_of("i32[3] 1 2 3");
+  fail_each("a node that is refused", try_refused, c, 1);
+  tenon_tensor_release(c);
 }
 
 TEST("ports say what the builder was told and what inference found") {
