@@ -815,7 +815,7 @@ TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
 TENON_API void tenon_builder_release(tenon_builder_t *builder);
 TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype,
                                              int32_t ndim, const tenon_axis_t *axes, tenon_edge_t *out_edge);
-/* Retains the tensor, which nobody may write to any more. */
+/* Retains the tensor, which lies in host memory and nobody may write to any more. */
 TENON_API tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
                                                 tenon_edge_t *out_edge);
 /* A node: `operands` has one entry for each tensor argument of the schema; `attrs` is copied (NULL: defaults); `out_edges`

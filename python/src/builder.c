@@ -16,6 +16,8 @@ typedef struct value_t {
 
 static PyTypeObject *builder_type, *value_type;
 
+bool value_check(PyObject *object) { return Py_TYPE(object) == value_type; }
+
 static bool is_open(const builder_t *self, const char *what) {
   if (!self->builder)
     raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin with another", what);
@@ -220,7 +222,7 @@ typedef struct node_t { /* on its way */
 
 /* The value that an object is; argument_name: for messages. */
 static bool edge_from(node_t *n, PyObject *object, const char *argument_name, tenon_edge_t *out_edge) {
-  if (Py_TYPE(object) != value_type) {
+  if (!value_check(object)) {
     PyErr_Format(PyExc_TypeError,
                  "%s: argument %s: expected a value of a graph, found %R: a tensor becomes one by builder.constant(x)",
                  n->op->name, argument_name, Py_TYPE(object));
@@ -401,7 +403,7 @@ static PyObject *builder_node(PyObject *module, PyObject *arguments) {
 /* Pairs of a name and a value, of what finish takes. */
 static PyObject *pairs_of(PyObject *outputs) {
   if (PyDict_Check(outputs)) return PyDict_Items(outputs);
-  if (Py_TYPE(outputs) == value_type) return Py_BuildValue("[(sO)]", "output", outputs);
+  if (value_check(outputs)) return Py_BuildValue("[(sO)]", "output", outputs);
   if (!PyList_Check(outputs) && !PyTuple_Check(outputs))
     return PyErr_Format(PyExc_TypeError, "outputs: expected {name: value}, values or a value of a graph, found %R",
                         Py_TYPE(outputs));
@@ -419,7 +421,7 @@ static bool output_add(builder_t *self, PyObject *pair, bool adds) {
   const char *name;
   PyObject *value;
   if (!PyArg_ParseTuple(pair, "sO;the names of outputs are texts", &name, &value)) return false;
-  if (Py_TYPE(value) != value_type) {
+  if (!value_check(value)) {
     PyErr_Format(PyExc_TypeError, "output %s: expected a value of a graph, found %R", name, Py_TYPE(value));
     return false;
   }

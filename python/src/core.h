@@ -118,6 +118,7 @@ const tenon_graph_t *graph_get(PyObject *object); /* borrowed; NULL, without an 
 PyObject *port_extents(const tenon_port_t *port); /* a list of numbers, names and None; None: no rank is known */
 PyObject *port_dtype(const tenon_port_t *port);   /* None: it is not known */
 bool builders_add(PyObject *module);
+bool value_check(PyObject *object); /* is it a tenon.graph.Value? */
 /* Methods (node.c): (name, operator, inputs, outputs, attributes) of each node, where values are numbers; (name, type, is it a
  * constant) of each value; the numbers of the values that are inputs, and of those that are outputs. */
 PyObject *graph_nodes(PyObject *self, PyObject *unused);

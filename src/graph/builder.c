@@ -77,6 +77,13 @@ tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name
   tn_edge_t *edge;
   if (!tensor || !tn_tensor_is_owned(tensor))
     return tn_fail(TENON_INVALID, "constant '%s': expected a tensor that Tenon made", name ? name : "");
+  if (tensor->device.type != 1) {
+    const char *key = tenon_key_for_device(tensor->device);
+    return tn_fail(TENON_INVALID,
+                   "constant '%s': expected a tensor in host memory, found one on %s: copy it (tenon_tensor_copy_to), "
+                   "executables place it",
+                   name ? name : "", key ? key : "a device");
+  }
   TN_TRY(claim_name(builder, name));
   TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
   tenon_tensor_retain(edge->constant = tensor);
