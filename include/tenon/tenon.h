@@ -769,12 +769,13 @@ TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t
 TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_import_t *options,
                                           tenon_graph_t **out_graph);
 /* Writes it as an ONNX file, which tenon_graph_load reads back to the same graph: a node of domain "ns" and type "name" for each
- * operator, attributes by name, constants as initialisers.  A number that is no 32-bit float is an attribute of type tensor.  What
- * such a file cannot say (element types that ONNX lacks, quantised tensors, more than 2 GiB) is an error that names the node or
- * constant; what was at `path` is then still there, and changes in one step otherwise. */
+ * operator, attributes by name, constants as initialisers; one without a name is "graph" there.  A number that is no 32-bit float
+ * is an attribute of type tensor.  What such a file cannot say (element types that ONNX lacks, quantised tensors, more than 2 GiB)
+ * is an error that names the node or constant; what was at `path` is then still there, and changes in one step otherwise. */
 TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
 TENON_API void tenon_graph_retain(const tenon_graph_t *graph);
 TENON_API void tenon_graph_release(const tenon_graph_t *graph);
+TENON_API const char *tenon_graph_name(const tenon_graph_t *graph); /* as a file or a builder said, "" : none */
 TENON_API int32_t tenon_graph_input_count(const tenon_graph_t *graph);
 TENON_API int32_t tenon_graph_output_count(const tenon_graph_t *graph);
 TENON_API tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port);
@@ -813,6 +814,7 @@ typedef struct tenon_builder_t tenon_builder_t;
 /* A builder belongs to one thread at a time.  Names are for messages, dumps and ports; NULL: made up. */
 TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
 TENON_API void tenon_builder_release(tenon_builder_t *builder);
+TENON_API tenon_status_t tenon_builder_name(tenon_builder_t *builder, const char *name); /* of the graph; copied */
 TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype,
                                              int32_t ndim, const tenon_axis_t *axes, tenon_edge_t *out_edge);
 /* Retains the tensor, which lies in host memory and nobody may write to any more. */

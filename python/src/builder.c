@@ -102,11 +102,14 @@ static PyObject *value_text(PyObject *self) {
 
 static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
   tenon_builder_t *builder;
-  static char *names[] = {NULL};
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "", names)) return NULL;
+  static char *names[] = {"name", NULL};
+  const char *name = "";
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|s", names, &name)) return NULL;
   (void)type; /* there are no others */
   tenon_status_t status = tenon_builder_create(&builder);
   if (status != TENON_OK) return raise_status(status);
+  if ((status = tenon_builder_name(builder, name)) != TENON_OK)
+    return tenon_builder_release(builder), raise_status(status);
   tenon_builder_check(builder, 1);
   builder_t *self = PyObject_New(builder_t, builder_type);
   if (!self) return tenon_builder_release(builder), NULL;
@@ -467,7 +470,8 @@ static PyType_Slot builder_slots[] = {
     {Py_tp_new, (void *)builder_new},
     {Py_tp_methods, builder_methods},
     {Py_tp_doc,
-     "Builds a graph: inputs, constants, nodes by operators of tenon.graph.ops that are called with values.\n\n"
+     "Builder(name='')\n--\n\nBuilds a graph: inputs, constants, nodes by operators of tenon.graph.ops that are called "
+     "with values.\n\n"
      "    b = tenon.graph.Builder()\n"
      "    x = b.input(\"x\", \"f32\", [\"n\", 384])\n"
      "    y = tenon.graph.ops.core.matmul(x, b.constant(weights))\n"

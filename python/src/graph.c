@@ -85,6 +85,11 @@ static PyObject *ports_of(const tenon_graph_t *graph, int32_t count, port_fn get
   return list;
 }
 
+static PyObject *get_name(PyObject *self, void *unused) {
+  const char *name = tenon_graph_name(graph_of(self));
+  (void)unused;
+  return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+}
 static PyObject *get_inputs(PyObject *self, void *unused) {
   (void)unused;
   return ports_of(graph_of(self), tenon_graph_input_count(graph_of(self)), tenon_graph_input);
@@ -303,6 +308,7 @@ static PyMethodDef graph_methods[] = {
      "shapes are recorded and replayed, where the device can."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef graph_properties[] = {
+    {"name", get_name, NULL, "As its file or builder said; \"\": none.", NULL},
     {"inputs", get_inputs, NULL,
      "(name, dtype, extents) of each: None where it is unknown; an extent may be a symbol's name.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},

@@ -228,4 +228,4 @@ def line(graph, most=6):
         shown = [f"{name}: {values[number][1]}" for number, (name, _, _) in zip(numbers, ports)][:most]
         texts.append("(" + ", ".join(shown + [f"{len(ports) - most} more"] * (len(ports) > most)) + ")")
     count = len(graph._nodes())
-    return f"<tenon graph of {count} node{'' if count == 1 else 's'}: {texts[0]} -> {texts[1]}>"
+    return f"<tenon graph {cut(graph.name, 40)}{' ' if graph.name else ''}of {count} node{'' if count == 1 else 's'}: {texts[0]} -> {texts[1]}>"

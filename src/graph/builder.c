@@ -36,6 +36,13 @@ void tenon_builder_release(tenon_builder_t *builder) {
   tn_release_memory(builder);
 }
 
+tenon_status_t tenon_builder_name(tenon_builder_t *builder, const char *name) {
+  const char *own = tn_arena_text(&builder->graph->arena, name, strlen(name));
+  if (!own) return tn_no_memory("a name", strlen(name));
+  builder->graph->name = own;
+  return TENON_OK;
+}
+
 static tenon_status_t claim_name(tenon_builder_t *builder, const char *name) {
   if (!name || !*name) return TENON_OK;
   if (tn_map_get(&builder->names, name, strlen(name)))

@@ -52,7 +52,7 @@ int32_t tn_node_output_count(const tenon_op_t *op, const tenon_value_t *attrs) {
 tenon_status_t tn_graph_create(tenon_graph_t **out_graph) {
   tenon_graph_t *graph = tn_allocate_zero(1, sizeof *graph);
   if (!graph) return tn_no_memory("a graph", sizeof *graph);
-  graph->references = 1;
+  graph->references = 1, graph->name = "";
   tenon_status_t status = tn_extents_create(&graph->extents);
   if (status != TENON_OK) {
     tn_release_memory(graph);

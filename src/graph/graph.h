@@ -36,6 +36,7 @@ typedef struct tn_node_t {
 struct tenon_graph_t {
   int64_t references; /* atomic */
   tn_arena_t arena;
+  const char *name; /* never NULL */
   tn_edge_t *edges;
   size_t edge_count, edge_capacity;
   tn_node_t *nodes;

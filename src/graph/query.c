@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "graph/graph.h"
 
+const char *tenon_graph_name(const tenon_graph_t *graph) { return graph->name; }
 int32_t tenon_graph_input_count(const tenon_graph_t *graph) { return (int32_t)graph->input_count; }
 int32_t tenon_graph_output_count(const tenon_graph_t *graph) { return (int32_t)graph->output_count; }
 

@@ -178,7 +178,7 @@ class Building(unittest.TestCase):
                 (lambda: b.finish({"y": foreign}), tenon.InvalidError, "output y: a value of another builder"), (lambda: b.finish([x, 3]), TypeError, "output output_1: expected a value"),
                 (lambda: b.finish({3: x}), TypeError, "names of outputs are texts"), (lambda: b.finish({}), tenon.InvalidError, "without outputs"),
                 (lambda: b.finish(3), TypeError, "outputs: expected"), (lambda: tenon.graph.Value(), TypeError, "cannot be made this way"),
-                (lambda: tenon.graph.Builder(3), TypeError, "")):
+                (lambda: tenon.graph.Builder(3), TypeError, "expected str|must be str"), (lambda: tenon.graph.Builder(size=3), TypeError, "size")):
             with self.assertRaisesRegex(error, words):
                 call()
         graph = b.finish({"y": nodes.neg(x)})  # none of them left anything behind
@@ -283,6 +283,11 @@ class Looking(unittest.TestCase):
         return b.finish({"y": nodes.concat([a, x, values], axis=1), "i\"'": indices, "weighed": tenon.graph.ops.pytest.weigh(nodes.reshape(a, b.constant(np.array([-1]))), s="<b>")})
 
     def test_what_repr_says(self):
+        named = tenon.graph.Builder("a <name>")
+        named = named.finish(named.input("x", "f32", []))
+        named.save(os.path.join(FOLDER, "named.onnx"))
+        for graph in named, tenon.graph.load(os.path.join(FOLDER, "named.onnx")):
+            self.assertEqual((graph.name, repr(graph)), ("a <name>", f"<tenon graph a <name> of {len(graph.nodes)} node{'s' if graph is named else ''}: (x: f32[]) -> (output: f32[])>"))
         self.assertEqual(repr(self.some()), "<tenon graph of 7 nodes: (x<&: f32[n, 4]) -> (y: f32[n, 10], i\"': i64[n, 2], weighed: f64[])>")
         b = tenon.graph.Builder()
         inputs = [b.input(f"x{i}", "f32", []) for i in range(9)]

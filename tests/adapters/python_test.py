@@ -639,7 +639,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual(graph.inputs, [("x", "f32", ["n", 4]), ("y", "f32", [3])])
         self.assertEqual([name for name, _, _ in graph.outputs], ["out", "same"])
         self.assertIn("demo::gelu", graph.text())
-        self.assertEqual(repr(graph), "<tenon graph of 4 nodes: (x: f32[n, 4], y: f32[3]) -> (out: f32[n, 3], same: f32[n, 4])>")
+        self.assertEqual(repr(graph), "<tenon graph test of 4 nodes: (x: f32[n, 4], y: f32[3]) -> (out: f32[n, 3], same: f32[n, 4])>")
         with self.assertRaises(tenon.Error):
             tenon.graph.load(__file__)
         with self.assertRaises(tenon.NotFoundError):

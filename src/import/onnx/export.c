@@ -267,7 +267,7 @@ static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *grap
   uint64_t size = size_of_constants(graph);
   tn_write_reserve(w, size + size / 64 + 4096);
   TN_TRY(w->status);
-  TN_TRY(write_message(export, 7, "graph", graph, false));
+  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph, false)); /* ONNX wants one */
   for (tn_domain_t *domain = export->domains; domain; domain = domain->next)
     write_opset(w, domain->name, domain->version);
   write_opset(w, "", OPERATOR_SET);
