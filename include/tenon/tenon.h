@@ -829,7 +829,7 @@ TENON_API tenon_status_t tenon_builder_output(tenon_builder_t *builder, const ch
 /* On: from here on each node is inferred when it is added, and what inference refuses is not added; off, as at the start:
  * tenon_builder_finish finds it. */
 TENON_API void tenon_builder_check(tenon_builder_t *builder, int32_t is_on);
-/* What is known of a value so far, for each result of nodes that were inferred; the builder lends it. */
+/* What is known of a value so far, for each result of nodes that were inferred; the builder lends it, until it is asked again. */
 TENON_API tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t edge, tenon_port_t *out_port);
 /* Verifies and gives the graph; the builder is empty afterwards, or as it was if this fails. */
 TENON_API tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph);

@@ -14,6 +14,7 @@ struct tenon_builder_t {
   tenon_graph_t *graph;
   tn_map_t names;  /* of edges that were named by the caller */
   bool is_checked; /* nodes are inferred when they are added */
+  tn_arena_t lent; /* what tenon_builder_value gave last */
 };
 
 tenon_status_t tenon_builder_create(tenon_builder_t **out_builder) {
@@ -33,6 +34,7 @@ void tenon_builder_release(tenon_builder_t *builder) {
   if (!builder) return;
   tenon_graph_release(builder->graph);
   tn_map_clear(&builder->names);
+  tn_arena_clear(&builder->lent);
   tn_release_memory(builder);
 }
 
@@ -212,10 +214,11 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
 }
 
 /* Axes of a port as inference found them, symbols by the text that they print as. */
-static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_axis_t **out_axes) {
+static tenon_status_t make_axes(const tenon_graph_t *graph, tenon_edge_t index, tn_arena_t *arena,
+                                tenon_axis_t **out_axes) {
   const tn_edge_t *edge = &graph->edges[index];
   size_t count = edge->ndim > 0 ? (size_t)edge->ndim : 0;
-  tenon_axis_t *axes = tn_arena_array(&graph->arena, count + 1, sizeof *axes);
+  tenon_axis_t *axes = tn_arena_array(arena, count + 1, sizeof *axes);
   if (!axes) return tn_no_memory("a graph", 0);
   for (size_t d = 0; d < count; d++) {
     tenon_dim_t dim = tn_extents_resolve(graph->extents, edge->dims[d]);
@@ -223,7 +226,7 @@ static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_
     if (tenon_is_known(dim)) continue;
     tn_text_t text = {0};
     tn_extents_print(graph->extents, dim, &text);
-    if (!text.failed) axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
+    if (!text.failed) axes[d].name = tn_arena_text(arena, tn_text_get(&text), text.size);
     tn_text_clear(&text);
     if (!axes[d].name) return tn_no_memory("a graph", 0);
   }
@@ -235,10 +238,11 @@ static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_
 static tenon_status_t make_ports(tenon_graph_t *graph) {
   graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
   if (!graph->output_axes) return tn_no_memory("a graph", 0);
-  for (size_t i = 0; i < graph->output_count; i++) TN_TRY(make_axes(graph, graph->outputs[i], &graph->output_axes[i]));
+  for (size_t i = 0; i < graph->output_count; i++)
+    TN_TRY(make_axes(graph, graph->outputs[i], &graph->arena, &graph->output_axes[i]));
   for (size_t i = 0; i < graph->input_count; i++)
     if (!graph->input_axes[i] && graph->edges[graph->inputs[i]].ndim >= 0)
-      TN_TRY(make_axes(graph, graph->inputs[i], &graph->input_axes[i]));
+      TN_TRY(make_axes(graph, graph->inputs[i], &graph->arena, &graph->input_axes[i]));
   return TENON_OK;
 }
 
@@ -260,7 +264,8 @@ tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index,
   if (index < 0 || (size_t)index >= builder->graph->edge_count)
     return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, builder->graph->edge_count);
   const tn_edge_t *edge = &builder->graph->edges[index];
-  TN_TRY(make_axes(builder->graph, index, &axes));
+  tn_arena_clear(&builder->lent);
+  TN_TRY(make_axes(builder->graph, index, &builder->lent, &axes));
   tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes, index};
   return tn_port_give(&port, out_port);
 }

@@ -241,6 +241,8 @@ class Building(unittest.TestCase):
                 pass
         np.testing.assert_array_equal(build().compile()(x), x + 1)
         self.assertEqual(leaks([build, fail], 20000), [])
+        x, graph = tenon.graph.Builder().input("x", "f32", ["n", 4]), build()
+        self.assertEqual(leaks([lambda: (x.shape, x.dtype, x.name, repr(x)), lambda: (graph.nodes, graph.values, repr(graph))], 20000), [])
 
     def test_signature_help_and_stubs(self):
         library()
