@@ -119,7 +119,7 @@ PyObject *port_extents(const tenon_port_t *port); /* a list of numbers, names an
 PyObject *port_dtype(const tenon_port_t *port);   /* None: it is not known */
 bool builders_add(PyObject *module);
 bool value_check(PyObject *object); /* is it a tenon.graph.Value? */
-/* Methods (node.c): (name, operator, inputs, outputs, attributes) of each node, where values are numbers; (name, type, is it a
+/* Methods (parts.c): (name, operator, inputs, outputs, attributes) of each node, where values are numbers; (name, type, is it a
  * constant) of each value; the numbers of the values that are inputs, and of those that are outputs. */
 PyObject *graph_nodes(PyObject *self, PyObject *unused);
 PyObject *graph_values(PyObject *self, PyObject *unused);
