@@ -143,6 +143,7 @@ typedef struct tenon_argument_t {
   uint32_t mark;       /* the letter of its alias mark: arguments and results of one letter share memory; 0: none */
   uint32_t is_scalar;  /* an attribute that takes bool, int or float; its kind is FLOAT */
   int32_t count;       /* of lists: how many the schema states; -1: any */
+  int32_t count_attr;  /* of lists of tensors: the int attribute that states how many; -1: none */
 } tenon_argument_t;
 /* The i-th argument of a role; INVALID past the last. */
 TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index,
@@ -754,12 +755,15 @@ typedef struct tenon_axis_t {
   const char *name; /* of the symbol, NULL: a fresh one */
 } tenon_axis_t;
 
+typedef int32_t tenon_edge_t; /* a value of a graph */
+
 typedef struct tenon_port_t { /* an input or output of a graph; lends its texts */
   uint32_t size;
   const char *name;
   tenon_dtype_t dtype; /* code 0 bits 0: unknown */
   int32_t ndim;        /* -1: unknown */
   const tenon_axis_t *axes;
+  tenon_edge_t edge; /* the value that it is */
 } tenon_port_t;
 
 typedef struct tenon_import_t { /* options of reading a model */
@@ -773,8 +777,14 @@ TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t
 /* The same from memory, which must stay until the graph is released. */
 TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_import_t *options,
                                           tenon_graph_t **out_graph);
+/* Writes it as an ONNX file, which tenon_graph_load reads back to the same graph: a node of domain "ns" and type "name" for each
+ * operator, attributes by name, constants as initialisers; one without a name is "graph" there.  A number that is no 32-bit float
+ * is an attribute of type tensor.  What such a file cannot say (element types that ONNX lacks, quantised tensors, more than 2 GiB)
+ * is an error that names the node or constant; what was at `path` is then still there, and changes in one step otherwise. */
+TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
 TENON_API void tenon_graph_retain(const tenon_graph_t *graph);
 TENON_API void tenon_graph_release(const tenon_graph_t *graph);
+TENON_API const char *tenon_graph_name(const tenon_graph_t *graph); /* as a file or a builder said, "" : none */
 TENON_API int32_t tenon_graph_input_count(const tenon_graph_t *graph);
 TENON_API int32_t tenon_graph_output_count(const tenon_graph_t *graph);
 TENON_API tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port);
@@ -782,18 +792,41 @@ TENON_API tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t 
 /* The graph as text; the caller frees it. */
 TENON_API tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text);
 
-typedef struct tenon_builder_t tenon_builder_t;
-typedef int32_t tenon_edge_t;    /* a value of the graph that is being built */
 typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */
   int32_t count;
   const tenon_edge_t *edges;
 } tenon_operand_t;
+typedef struct tenon_graph_part_t { /* a node of a graph, which lends all of it */
+  uint32_t size;
+  int32_t output_count; /* results in order, items of list results one by one, then written inputs that no result is */
+  const char *name;
+  const tenon_op_t *op;
+  const tenon_value_t *attrs;      /* in the schema's order */
+  const tenon_operand_t *operands; /* one for each tensor argument of the schema */
+  const tenon_edge_t *outputs;
+} tenon_graph_part_t;
+/* Nodes stand in an order in which they may run.  RANGE past the last. */
+TENON_API int32_t tenon_graph_node_count(const tenon_graph_t *graph);
+TENON_API tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon_graph_part_t *out_node);
+typedef struct tenon_graph_edge_t { /* a value of a graph, which lends its name and constant */
+  uint32_t size;
+  int32_t node, input; /* that makes it; its number among the inputs; -1 */
+  const char *name;
+  tenon_tensor_t *constant; /* NULL: it is none */
+} tenon_graph_edge_t;
+/* Values are numbered from 0; RANGE past the last.  out_type, unless NULL, gets "f32[batch, 128]", "?" for what is not known;
+ * the caller frees it. */
+TENON_API tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t edge, tenon_graph_edge_t *out_edge,
+                                          char **out_type);
+
+typedef struct tenon_builder_t tenon_builder_t;
 /* A builder belongs to one thread at a time.  Names are for messages, dumps and ports; NULL: made up. */
 TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
 TENON_API void tenon_builder_release(tenon_builder_t *builder);
+TENON_API tenon_status_t tenon_builder_name(tenon_builder_t *builder, const char *name); /* of the graph; copied */
 TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype,
                                              int32_t ndim, const tenon_axis_t *axes, tenon_edge_t *out_edge);
-/* Retains the tensor, which nobody may write to any more. */
+/* Retains the tensor, which lies in host memory and nobody may write to any more. */
 TENON_API tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
                                                 tenon_edge_t *out_edge);
 /* A node: `operands` has one entry for each tensor argument of the schema; `attrs` is copied (NULL: defaults); `out_edges`
@@ -802,6 +835,11 @@ TENON_API tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char
                                             const tenon_value_t *attrs, const tenon_operand_t *operands,
                                             tenon_edge_t *out_edges, int32_t output_count);
 TENON_API tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge);
+/* On: from here on each node is inferred when it is added, and what inference refuses is not added; off, as at the start:
+ * tenon_builder_finish finds it. */
+TENON_API void tenon_builder_check(tenon_builder_t *builder, int32_t is_on);
+/* What is known of a value so far, for each result of nodes that were inferred; the builder lends it, until it is asked again. */
+TENON_API tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t edge, tenon_port_t *out_port);
 /* Verifies and gives the graph; the builder is empty afterwards, or as it was if this fails. */
 TENON_API tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph);
 

@@ -5,9 +5,14 @@
 #include <string.h>
 
 static bool refuse(PyObject *object, const char *op, const char *name) {
-  PyErr_Format(PyExc_TypeError,
-               "%s: argument %s: expected a tensor (of tenon, NumPy, PyTorch, or anything with __dlpack__), found %R",
-               op, name, Py_TYPE(object));
+  if (value_check(object))
+    PyErr_Format(PyExc_TypeError,
+                 "%s: argument %s: expected a tensor, found a value of a graph: tenon.graph.ops has what takes these",
+                 op, name);
+  else
+    PyErr_Format(PyExc_TypeError,
+                 "%s: argument %s: expected a tensor (of tenon, NumPy, PyTorch, or anything with __dlpack__), found %R",
+                 op, name, Py_TYPE(object));
   return false;
 }
 

@@ -119,6 +119,7 @@ bool attribute_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t 
     case TENON_KIND_DTYPE: good = dtype_from(object, &value.as.dtype); break;
     case TENON_KIND_DEVICE: good = device_from(object, &value.as.device); break;
     case TENON_KIND_TENSOR: return tensor_set(attrs, op, of, object);
+    case TENON_KIND_GRAPH: good = (value.as.graph = graph_get(object)) != NULL; break;
     case TENON_KIND_INTS:
     case TENON_KIND_DIMS:
     case TENON_KIND_FLOATS:

@@ -329,19 +329,42 @@ PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t fl
   return result;
 }
 
-PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
-  PyObject *args[2 * OPERATOR_MOST + 2], *names = NULL, *result = NULL;
-  Py_ssize_t count = PyTuple_Size(tuple), extra = named ? PyDict_Size(named) : 0, at = 0, k = 0;
+/* The objects of a tuple and a dictionary in a row, as a call has them, and the names of the last ones: NULL, or a new tuple. */
+static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyObject **args, PyObject **out_names) {
+  Py_ssize_t count = PyTuple_Size(tuple), extra = named ? PyDict_Size(named) : 0, k = 0;
   PyObject *name, *value;
-  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + 1) return too_many((operator_t *)object, count + extra), NULL;
-  for (; at < count; at++) args[at] = PyTuple_GetItem(tuple, at);
-  if (extra && !(names = PyTuple_New(extra))) return NULL;
+  *out_names = NULL;
+  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + 1) return too_many(self, count + extra);
+  for (Py_ssize_t at = 0; at < count; at++) args[at] = PyTuple_GetItem(tuple, at);
+  if (extra && !(*out_names = PyTuple_New(extra))) return false;
   for (Py_ssize_t position = 0; named && PyDict_Next(named, &position, &name, &value); k++) {
     Py_INCREF(name);
-    if (PyTuple_SetItem(names, k, name) != 0) return Py_DECREF(names), NULL;
+    if (PyTuple_SetItem(*out_names, k, name) != 0) {
+      Py_CLEAR(*out_names);
+      return false;
+    }
     args[count + k] = value;
   }
-  result = operator_vectorcall(object, args, (size_t)count, names);
+  return true;
+}
+
+PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
+  PyObject *args[2 * OPERATOR_MOST + 2], *names;
+  if (!spread((operator_t *)object, tuple, named, args, &names)) return NULL;
+  PyObject *result = operator_vectorcall(object, args, (size_t)PyTuple_Size(tuple), names);
   Py_XDECREF(names);
   return result;
+}
+
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out) {
+  PyObject *args[2 * OPERATOR_MOST + 2], *names;
+  if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name), false;
+  if (!spread(self, tuple, named, args, &names)) return false;
+  bool good = place(self, args, PyTuple_Size(tuple), names, given, out);
+  Py_XDECREF(names);
+  return good;
+}
+
+call_attrs_t *operator_attrs(operator_t *self, PyObject *const *given, bool *out_default) {
+  return attrs_of(self, given, out_default);
 }

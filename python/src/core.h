@@ -121,10 +121,24 @@ PyObject *operator_new(const tenon_op_t *op);
 /* Their library is unloaded: calls of all objects that stand for one of them fail from here on. */
 void operators_end(const tenon_op_t *const *ops, int32_t count);
 bool libraries_add(PyObject *module);
-bool graphs_add(PyObject *module);      /* graph.c */
 bool dispatch_add(PyObject *module);    /* dispatch.c */
 bool definitions_add(PyObject *module); /* define.c */
 bool profiles_add(PyObject *module);    /* profile.c */
 tenon_profile_t *profile_current(void); /* that runs of this thread go into; NULL: none */
+
+/* ---- graphs (graph.c) and their builders (builder.c) --------------------------------------------------------------- */
+
+bool graphs_add(PyObject *module);
+PyObject *graph_new(tenon_graph_t *graph);        /* takes the reference over */
+const tenon_graph_t *graph_get(PyObject *object); /* borrowed; NULL, without an exception: it is none */
+PyObject *port_extents(const tenon_port_t *port); /* a list of numbers, names and None; None: no rank is known */
+PyObject *port_dtype(const tenon_port_t *port);   /* None: it is not known */
+bool builders_add(PyObject *module);
+bool value_check(PyObject *object); /* is it a tenon.graph.Value? */
+/* Methods (parts.c): (name, operator, inputs, outputs, attributes) of each node, where values are numbers; (name, type, is it a
+ * constant) of each value; the numbers of the values that are inputs, and of those that are outputs. */
+PyObject *graph_nodes(PyObject *self, PyObject *unused);
+PyObject *graph_values(PyObject *self, PyObject *unused);
+PyObject *graph_ports(PyObject *self, PyObject *unused);
 
 #endif

@@ -19,6 +19,15 @@ static tenon_executable_t *executable_of(PyObject *object) { return ((executable
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
 
+PyObject *graph_new(tenon_graph_t *graph) {
+  graph_t *self = PyObject_New(graph_t, graph_type);
+  if (!self) return tenon_graph_release(graph), NULL;
+  self->graph = graph;
+  return (PyObject *)self;
+}
+
+const tenon_graph_t *graph_get(PyObject *object) { return Py_TYPE(object) == graph_type ? graph_of(object) : NULL; }
+
 static PyObject *load(PyObject *module, PyObject *path) {
   PyObject *bytes = NULL;
   tenon_graph_t *graph = NULL;
@@ -27,11 +36,7 @@ static PyObject *load(PyObject *module, PyObject *path) {
   if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
   Py_BEGIN_ALLOW_THREADS status = tenon_graph_load(PyBytes_AsString(bytes), NULL, &graph);
   Py_END_ALLOW_THREADS Py_DECREF(bytes);
-  if (status != TENON_OK) return raise_status(status);
-  graph_t *self = PyObject_New(graph_t, graph_type);
-  if (!self) return tenon_graph_release(graph), NULL;
-  self->graph = graph;
-  return (PyObject *)self;
+  return status == TENON_OK ? graph_new(graph) : raise_status(status);
 }
 
 static void graph_delete(PyObject *object) {
@@ -41,7 +46,7 @@ static void graph_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-static PyObject *extents_of(const tenon_port_t *port) {
+PyObject *port_extents(const tenon_port_t *port) {
   PyObject *list = PyList_New(0);
   if (port->ndim < 0) return Py_XDECREF(list), Py_INCREF(Py_None), Py_None;
   for (int32_t d = 0; list && d < port->ndim; d++) {
@@ -55,10 +60,13 @@ static PyObject *extents_of(const tenon_port_t *port) {
   return list;
 }
 
+PyObject *port_dtype(const tenon_port_t *port) {
+  return port->dtype.bits ? dtype_text(port->dtype) : (Py_INCREF(Py_None), Py_None);
+}
+
 /* (name, dtype or None, extents or None): an extent is a number, the name of a symbol, or None. */
 static PyObject *port_of(const tenon_port_t *port) {
-  PyObject *dtype = port->dtype.bits ? dtype_text(port->dtype) : (Py_INCREF(Py_None), Py_None);
-  PyObject *extents = extents_of(port);
+  PyObject *dtype = port_dtype(port), *extents = port_extents(port);
   if (dtype && extents) return Py_BuildValue("sNN", port->name, dtype, extents);
   return Py_XDECREF(dtype), Py_XDECREF(extents), NULL;
 }
@@ -77,6 +85,11 @@ static PyObject *ports_of(const tenon_graph_t *graph, int32_t count, port_fn get
   return list;
 }
 
+static PyObject *get_name(PyObject *self, void *unused) {
+  const char *name = tenon_graph_name(graph_of(self));
+  (void)unused;
+  return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+}
 static PyObject *get_inputs(PyObject *self, void *unused) {
   (void)unused;
   return ports_of(graph_of(self), tenon_graph_input_count(graph_of(self)), tenon_graph_input);
@@ -100,9 +113,14 @@ static PyObject *graph_text(PyObject *self, PyObject *unused) {
   return taken(status, text);
 }
 
-static PyObject *graph_repr(PyObject *self) {
-  return PyUnicode_FromFormat("<tenon graph of %d inputs, %d outputs>", (int)tenon_graph_input_count(graph_of(self)),
-                              (int)tenon_graph_output_count(graph_of(self)));
+static PyObject *save(PyObject *self, PyObject *path) {
+  PyObject *bytes = NULL;
+  tenon_status_t status;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_graph_save(graph_of(self), PyBytes_AsString(bytes));
+  Py_END_ALLOW_THREADS Py_DECREF(bytes);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
 }
 
 /* ---- compiling ---------------------------------------------------------------------------------------------------- */
@@ -279,6 +297,13 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
 
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS, "text()\n--\n\nThe graph as text: its nodes, values and constants."},
+    {"_nodes", graph_nodes, METH_NOARGS, NULL},
+    {"_values", graph_values, METH_NOARGS, NULL},
+    {"_ports", graph_ports, METH_NOARGS, NULL},
+    {"save", save, METH_O,
+     "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node of domain "
+     "NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a file cannot say is an error, and "
+     "the file that\nwas there stays."},
     {"compile", (PyCFunction)(void (*)(void))compile, METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\n"
      "An Executable.  device: \"cpu\", \"opencl:0\", or a list of them to spread the graph over; pins: {node: "
@@ -288,13 +313,16 @@ static PyMethodDef graph_methods[] = {
      "shapes are recorded and replayed, where the device can."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef graph_properties[] = {
+    {"name", get_name, NULL, "As its file or builder said; \"\": none.", NULL},
     {"inputs", get_inputs, NULL,
      "(name, dtype, extents) of each: None where it is unknown; an extent may be a symbol's name.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete}, {Py_tp_repr, (void *)graph_repr},
-                                    {Py_tp_new, (void *)refuse_new},       {Py_tp_methods, graph_methods},
-                                    {Py_tp_getset, graph_properties},      {0, NULL}};
+static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete},
+                                    {Py_tp_new, (void *)refuse_new},
+                                    {Py_tp_methods, graph_methods},
+                                    {Py_tp_getset, graph_properties},
+                                    {0, NULL}};
 static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPFLAGS_DEFAULT, graph_slots};
 
 static PyMethodDef executable_methods[] = {

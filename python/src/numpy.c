@@ -181,7 +181,7 @@ static PyObject *texts_of(const tenon_tensor_t *t) { /* an array of objects of s
     Py_XDECREF(text);
   }
   if (list && (numpy = PyImport_ImportModule("numpy"))) flat = PyObject_CallMethod(numpy, "array", "Os", list, "O");
-  if (flat && (shape = tuple_of(t->shape, t->ndim))) array = PyObject_CallMethod(flat, "reshape", "O", shape);
+  if (flat && (shape = tuple_of(t->shape, t->ndim))) array = PyObject_CallMethod(flat, "reshape", "(O)", shape);
   Py_XDECREF(list), Py_XDECREF(numpy), Py_XDECREF(flat), Py_XDECREF(shape);
   return array;
 }

@@ -7,7 +7,7 @@
 
 enum { HAS_VECTORCALL = 1 << 11 }; /* the type flag, the same since Python 3.8 */
 
-static PyTypeObject *operator_type;
+PyTypeObject *operator_type;
 static operator_t *live;
 
 /* ---- what it says of itself --------------------------------------------------------------------------------------- */

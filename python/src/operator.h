@@ -5,6 +5,7 @@
 #include "core.h"
 
 enum { OPERATOR_MOST = 64 }; /* arguments, and results */
+extern PyTypeObject *operator_type;
 
 typedef struct parameter_t {
   PyObject *name; /* interned */
@@ -38,6 +39,10 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
  * of such; an extent is a number, or -1 - k for symbol k; so is that of a dim attribute, in a tuple.  Gives the results in the
  * same form, whose extents are numbers or trees, and what symbols are known to be. */
 PyObject *operator_infer(PyObject *object, PyObject *arguments);
+/* Where each argument of a call is, borrowed; NULL: not given.  given: room for OPERATOR_MOST. */
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out);
+/* A reference to its attributes; NULL with *out_default: nothing is given; else an exception is set. */
+call_attrs_t *operator_attrs(operator_t *self, PyObject *const *given, bool *out_default);
 void call_attrs_release(call_attrs_t *attrs, uint32_t count);
 
 #endif

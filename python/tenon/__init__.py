@@ -15,12 +15,13 @@ _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
                     at_most, empty, fallback_report, fallback_to_cpu, from_dlpack)
-from . import dispatch, graph
+from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load
 from ._profile import explain, profile, trace
 
 __version__ = _core.version()
+Tensor._repr_html_ = _notebook.tensor  # a type of C
 ops = Namespaces()
 
 

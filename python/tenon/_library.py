@@ -74,14 +74,14 @@ def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
 class Namespace:
     """The operators of one namespace; each is looked up when it is asked for, so it is there while its library is loaded."""
 
-    def __init__(self, name):
-        self._name = name
+    def __init__(self, name, make=lambda op: op):
+        self._name, self._make = name, make
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
         try:
-            return _core.find(f"{self._name}::{spelled(name)}")
+            return self._make(_core.find(f"{self._name}::{spelled(name)}"))
         except _core.NotFoundError as error:
             raise AttributeError(str(error)) from None
 
@@ -93,15 +93,18 @@ class Namespace:
 
 
 class Namespaces:
-    """tenon.ops: the operators of all libraries, by namespace."""
+    """tenon.ops: the operators of all libraries, by namespace.  make(op): what each is here."""
+
+    def __init__(self, make=lambda op: op):
+        self._make = make
 
     def __getattr__(self, name):
         if name.startswith("__") or not any(known.startswith(name + "::") for known in _core.names()):
             raise AttributeError(f"there is no operator whose name begins with {name}::; there are: {', '.join(dir(self))}")
-        return Namespace(name)
+        return Namespace(name, self._make)
 
     def __getitem__(self, name):
-        return _core.find(name)
+        return self._make(_core.find(name))
 
     def __dir__(self):
         return sorted({name.split("::", 1)[0] for name in _core.names()})

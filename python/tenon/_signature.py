@@ -24,21 +24,42 @@ def python_name(name):
     return name + "_" if keyword.iskeyword(name) else name
 
 
+def free_name(op, name):
+    """`name` as an argument that is none of the operator's own."""
+    return name + "_" if any(p["name"] == name for p in op.parameters) else name
+
+
 def out_name(op):
-    return "out_" if any(p["name"] == "out" for p in op.parameters) else "out"
+    return free_name(op, "out")
 
 
-def signature(op):
-    """An inspect.Signature: types as texts, defaults as the schema has them, `out` last."""
+def _arguments(op):
     parameters = []
     for p, has in with_defaults(op.parameters):
         kind = inspect.Parameter.KEYWORD_ONLY if p["keyword"] else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(python_name(p["name"]), kind, default=p["default"] if has else inspect.Parameter.empty, annotation=_annotation(p)))
+    return parameters
+
+
+def _returns(op):
+    results = ["list[Tensor]" if r["kind"] == "Tensor[]" else "Tensor" for r in op.results]
+    return "None" if not results else results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
+
+
+def signature(op):
+    """An inspect.Signature: types as texts, defaults as the schema has them, `out` last."""
+    parameters = _arguments(op)
     if op.results:
         parameters.append(inspect.Parameter(out_name(op), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | tuple | None"))
-    results = ["list[Tensor]" if r["kind"] == "Tensor[]" else "Tensor" for r in op.results]
-    result = "None" if not results else results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
-    return inspect.Signature(parameters, return_annotation=result)
+    return inspect.Signature(parameters, return_annotation=_returns(op))
+
+
+def node_signature(op):
+    """The same of the operator that builds nodes: of values, with the node's name and its builder."""
+    parameters = [p.replace(annotation=p.annotation.replace("Tensor", "Value")) for p in _arguments(op)]
+    for name, annotation in ("name", "str | None"), ("builder", "Builder | None"):
+        parameters.append(inspect.Parameter(free_name(op, name), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    return inspect.Signature(parameters, return_annotation=_returns(op).replace("Tensor", "Value"))
 
 
 def document(op):

@@ -1,11 +1,12 @@
 """Type stubs of a library's operators, for editors and type checkers:
 
-    python -m tenon.stubs gelu.so -o gelu_ops.pyi       # class Demo, with a method for each operator
+    python -m tenon.stubs gelu.so -o gelu_ops.pyi       # classes Demo and DemoNodes, with a method for each operator
     python -m tenon.stubs core -o core_ops.pyi          # of the built-in operators
 
 and then, in a program:
 
     ops: "gelu_ops.Demo" = tenon.load("gelu.so")
+    nodes: "gelu_ops.DemoNodes" = tenon.graph.ops.demo
 """
 import argparse
 import os
@@ -18,42 +19,46 @@ from ._library import Namespace, load
 _HEAD = '''"""Operators of {name}; made by python -m tenon.stubs."""
 from typing import Any, Literal, Sequence, TypeVar
 
+from tenon.graph import Builder, Value
+
 Tensor = Any  # of NumPy, PyTorch, tenon, or anything with __dlpack__; results are of the first one's library
 T = TypeVar("T")
 
-class {title}:
 '''
 
 
-def _annotation(parameter, is_first):
+def _annotation(parameter, tensor):
     kind = parameter["kind"]
     if kind == "choice":
         text = "Literal[" + ", ".join(map(repr, parameter["choices"])) + "]"
     elif kind.endswith("[]"):
-        text = "Sequence[" + {"Tensor": "T" if is_first else "Tensor", "dim": "int"}.get(kind[:-2], kind[:-2]) + "]"
+        text = "Sequence[" + {"Tensor": tensor, "dim": "int"}.get(kind[:-2], kind[:-2]) + "]"
     else:
-        text = {"Tensor": "T" if is_first else "Tensor", "dim": "int", "scalar": "float", "dtype": "Any", "device": "str", "graph": "Any"}.get(kind, kind)
+        text = {"Tensor": tensor, "dim": "int", "scalar": "float", "dtype": "Any", "device": "str", "graph": "Any"}.get(kind, kind)
     return text + " | None" if parameter["optional"] else text
 
 
-def _method(name, op):
-    """A method, or None: an overload, which no definition can be."""
+def _method(name, op, tensor="Tensor"):
+    """A method, or None: an overload, which no definition can be.  tensor: "Value" of one that builds nodes."""
     parameters, results = op.parameters, op.results
     if not name.isidentifier():
         return None
-    first = next((p["name"] for p in parameters if p["kind"] in ("Tensor", "Tensor[]") and not p["optional"]), None)
+    first = next((p["name"] for p in parameters if p["kind"] in ("Tensor", "Tensor[]") and not p["optional"]), None) if tensor == "Tensor" else None
     texts, has_star = ["self"], False
     for p, may_be_left_out in _signature.with_defaults(parameters):
         if p["keyword"] and not has_star:
             texts.append("*")
             has_star = True
-        text = f"{_signature.python_name(p['name'])}: {_annotation(p, p['name'] == first)}"
+        text = f"{_signature.python_name(p['name'])}: {_annotation(p, 'T' if p['name'] == first else tensor)}"
         if may_be_left_out:
             text += f" = {p['default']!r}"
         texts.append(text)
-    one = "T" if first else "Tensor"
-    kinds = [f"list[{one}]" if r["kind"] == "Tensor[]" else f"{one} | None" if r["optional"] else one for r in results]
-    if results:
+    one = "T" if first else tensor
+    kinds = [f"list[{one}]" if r["kind"] == "Tensor[]" else f"{one} | None" if r["optional"] and tensor == "Tensor" else one for r in results]
+    if tensor == "Value":
+        texts += [] if has_star else ["*"]
+        texts += [f"{_signature.free_name(op, extra)}: {of} | None = None" for extra, of in (("name", "str"), ("builder", "Builder"))]
+    elif results:
         texts += [] if has_star else ["*"]
         texts.append(f"{_signature.out_name(op)}: " + ("Tensor" if len(results) == 1 else "Sequence[Tensor | None]") + " | None = None")
     result = "None" if not kinds else kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
@@ -62,10 +67,12 @@ def _method(name, op):
 
 
 def stubs(name, operators):
-    """The text of a .pyi file: one class, with a method for each of {name: operator}."""
-    methods = [_method(own, op) for own, op in sorted(operators.items())]
-    title = "".join(part.capitalize() for part in name.split("_"))
-    return _HEAD.format(name=name, title=title) + ("\n".join(filter(None, methods)) or "    ...\n")
+    """The text of a .pyi file: a class of what builds nodes and one of what computes, with a method for each of {name: operator}."""
+    title, text = "".join(part.capitalize() for part in name.split("_")), _HEAD.format(name=name)
+    for ending, tensor in ("Nodes", "Value"), ("", "Tensor"):
+        methods = [_method(own, op, tensor) for own, op in sorted(operators.items())]
+        text += f"\nclass {title}{ending}:\n" + ("\n".join(filter(None, methods)) or "    ...\n")
+    return text
 
 
 def main():

@@ -1,23 +1,16 @@
-/* Graphs: building, ports, copying, release.  Called by importers and applications through the builder, by the compiler for
- * its copy.  Invariant: an operand's edge exists before the node that uses it, so the order of nodes is an order to run. */
+/* Graphs: making, copying, release.  Called by the builder, and by the compiler for its copy.  Invariant: an operand's edge
+ * exists before the node that uses it, so the order of nodes is an order to run. */
 #include "graph/graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/map.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
 #include "dispatch/registry.h"
-#include "graph/passes/pass.h"
 #include "graph/run.h"
-
-struct tenon_builder_t {
-  tenon_graph_t *graph;
-  tn_map_t names; /* of edges that were named by the caller */
-};
 
 /* ---- results of nodes ------------------------------------------------------------------------------------------- */
 
@@ -59,7 +52,7 @@ int32_t tn_node_output_count(const tenon_op_t *op, const tenon_value_t *attrs) {
 tenon_status_t tn_graph_create(tenon_graph_t **out_graph) {
   tenon_graph_t *graph = tn_allocate_zero(1, sizeof *graph);
   if (!graph) return tn_no_memory("a graph", sizeof *graph);
-  graph->references = 1;
+  graph->references = 1, graph->name = "";
   tenon_status_t status = tn_extents_create(&graph->extents);
   if (status != TENON_OK) {
     tn_release_memory(graph);
@@ -140,9 +133,9 @@ static tenon_status_t keep_value(tenon_graph_t *graph, const tenon_value_t *valu
   return TENON_OK;
 }
 
-/* Adds a node whose operands exist; its result edges are made here. */
-static tenon_status_t add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op, const tenon_value_t *attrs,
-                               const tenon_operand_t *operands, int32_t output_count, tn_node_t **out_node) {
+tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op,
+                                 const tenon_value_t *attrs, const tenon_operand_t *operands, int32_t output_count,
+                                 tn_node_t **out_node) {
   char made[64];
   if (!name || !*name) {
     snprintf(made, sizeof made, "%s_%zu", op->schema.name, graph->node_count);
@@ -174,218 +167,6 @@ static tenon_status_t add_node(tenon_graph_t *graph, const char *name, const ten
   graph->nodes[graph->node_count] = node;
   *out_node = &graph->nodes[graph->node_count++];
   return TENON_OK;
-}
-
-/* ---- the builder ------------------------------------------------------------------------------------------------ */
-
-tenon_status_t tenon_builder_create(tenon_builder_t **out_builder) {
-  TN_TRY(tenon_start());
-  tenon_builder_t *builder = tn_allocate_zero(1, sizeof *builder);
-  if (!builder) return tn_no_memory("a graph builder", sizeof *builder);
-  tenon_status_t status = tn_graph_create(&builder->graph);
-  if (status != TENON_OK) {
-    tn_release_memory(builder);
-    return status;
-  }
-  *out_builder = builder;
-  return TENON_OK;
-}
-
-void tenon_builder_release(tenon_builder_t *builder) {
-  if (!builder) return;
-  tenon_graph_release(builder->graph);
-  tn_map_clear(&builder->names);
-  tn_release_memory(builder);
-}
-
-static tenon_status_t claim_name(tenon_builder_t *builder, const char *name) {
-  if (!name || !*name) return TENON_OK;
-  if (tn_map_get(&builder->names, name, strlen(name)))
-    return tn_fail(TENON_EXISTS, "the graph has two values named '%s'", name);
-  return tn_map_put(&builder->names, name, strlen(name), builder) ? TENON_OK : tn_no_memory("a graph", strlen(name));
-}
-
-tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype, int32_t ndim,
-                                   const tenon_axis_t *axes, tenon_edge_t *out_edge) {
-  tenon_graph_t *graph = builder->graph;
-  tn_edge_t *edge;
-  if (ndim < -1 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d", name ? name : "", (int)ndim,
-                   TENON_RANK_MAX);
-  TN_TRY(claim_name(builder, name));
-  if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count, sizeof *graph->inputs) ||
-      !tn_grow((void **)&graph->input_axes, &graph->axes_capacity, graph->input_count, sizeof *graph->input_axes))
-    return tn_no_memory("a graph", 0);
-  TN_TRY(tn_graph_add_edge(graph, name, &edge, out_edge));
-  size_t places = ndim > 0 ? (size_t)ndim : 0;
-  edge->input = (int32_t)graph->input_count, edge->dtype = dtype, edge->ndim = ndim;
-  edge->dims = tn_arena_array(&graph->arena, places + 1, sizeof *edge->dims);
-  tenon_axis_t *kept = tn_arena_array(&graph->arena, places + 1, sizeof *kept);
-  if (!edge->dims || !kept) return tn_no_memory("a graph", 0);
-  for (size_t i = 0; i < places; i++) {
-    kept[i] = axes[i];
-    if (axes[i].name && !(kept[i].name = tn_arena_text(&graph->arena, axes[i].name, strlen(axes[i].name))))
-      return tn_no_memory("a graph", 0);
-    if (axes[i].extent >= 0) edge->dims[i] = tenon_extent(axes[i].extent);
-    else TN_TRY(tn_extents_symbol(graph->extents, axes[i].name, &edge->dims[i]));
-  }
-  graph->input_axes[graph->input_count] = ndim < 0 ? NULL : kept; /* NULL: see tenon_builder_finish */
-  graph->inputs[graph->input_count++] = *out_edge;
-  return TENON_OK;
-}
-
-tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
-                                      tenon_edge_t *out_edge) {
-  tn_edge_t *edge;
-  if (!tensor || !tn_tensor_is_owned(tensor))
-    return tn_fail(TENON_INVALID, "constant '%s': expected a tensor that Tenon made", name ? name : "");
-  TN_TRY(claim_name(builder, name));
-  TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
-  tenon_tensor_retain(edge->constant = tensor);
-  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim;
-  edge->dims = (tenon_dim_t *)(void *)tensor->shape;
-  edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
-  return TENON_OK;
-}
-
-static tenon_status_t check_operands(const tenon_builder_t *builder, const char *name, const tenon_op_t *op,
-                                     const tenon_value_t *attrs, const tenon_operand_t *operands) {
-  for (uint32_t i = 0; i < op->input_count; i++) {
-    const tn_argument_t *input = &op->schema.inputs[i];
-    bool is_list = input->kind == TENON_KIND_TENSORS;
-    int32_t count = operands[i].count;
-    if (count < 0 || (!is_list && count > 1))
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name, op->name, input->name,
-                     (int)count);
-    if (count == 0 && !is_list && !input->is_optional)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name, op->name,
-                     input->name, op->schema.text);
-    int64_t wanted = is_list ? (input->count_attr >= 0 ? attrs[input->count_attr].as.i : input->count) : -1;
-    if (wanted >= 0 && wanted != count)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name, op->name,
-                     input->name, (long long)wanted, (int)count);
-    for (int32_t k = 0; k < count; k++)
-      if (operands[i].edges[k] < 0 || (size_t)operands[i].edges[k] >= builder->graph->edge_count)
-        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name, op->name,
-                       input->name);
-  }
-  return TENON_OK;
-}
-
-tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, const tenon_op_t *op,
-                                  const tenon_value_t *attrs, const tenon_operand_t *operands, tenon_edge_t *out_edges,
-                                  int32_t output_count) {
-  tn_node_t *node;
-  const char *shown = name && *name ? name : op->schema.name;
-  if (!attrs) attrs = op->defaults;
-  tenon_status_t status = tn_values_check(&op->schema, attrs);
-  if (status != TENON_OK) return tn_prefix(status, "node '%s': ", shown);
-  TN_TRY(check_operands(builder, shown, op, attrs, operands));
-  int32_t has = tn_node_output_count(op, attrs);
-  if (has < 0) has = output_count;
-  if (output_count < 0 || output_count > has)
-    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name, (int)has,
-                   (int)output_count);
-  TN_TRY(add_node(builder->graph, name, op, attrs, operands, has, &node));
-  int32_t index = (int32_t)(builder->graph->node_count - 1);
-  size_t edges = builder->graph->edge_count;
-  for (int32_t o = 0; o < has && status == TENON_OK; o++) {
-    tn_edge_t *edge;
-    status = tn_graph_add_edge(builder->graph, NULL, &edge, &node->outputs[o]);
-    if (status != TENON_OK) break;
-    edge->producer = index;
-    if (o < output_count) out_edges[o] = node->outputs[o];
-  }
-  if (status != TENON_OK) builder->graph->node_count--, builder->graph->edge_count = edges; /* as if it had not been */
-  return status;
-}
-
-tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge) {
-  tenon_graph_t *graph = builder->graph;
-  if (edge < 0 || (size_t)edge >= graph->edge_count)
-    return tn_fail(TENON_INVALID, "output '%s' is no value of this graph", name ? name : "");
-  const char *kept = name && *name ? name : graph->edges[edge].name;
-  for (size_t i = 0; i < graph->output_count; i++)
-    if (strcmp(graph->output_names[i], kept) == 0)
-      return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s'", kept);
-  if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count, sizeof *graph->outputs) ||
-      !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count,
-               sizeof *graph->output_names) ||
-      !(kept = tn_arena_text(&graph->arena, kept, strlen(kept))))
-    return tn_no_memory("a graph", 0);
-  graph->outputs[graph->output_count] = edge;
-  graph->output_names[graph->output_count++] = kept;
-  return TENON_OK;
-}
-
-/* Axes of a port as inference found them, symbols by the text that they print as. */
-static tenon_status_t make_axes(tenon_graph_t *graph, tenon_edge_t index, tenon_axis_t **out_axes) {
-  const tn_edge_t *edge = &graph->edges[index];
-  size_t count = edge->ndim > 0 ? (size_t)edge->ndim : 0;
-  tenon_axis_t *axes = tn_arena_array(&graph->arena, count + 1, sizeof *axes);
-  if (!axes) return tn_no_memory("a graph", 0);
-  for (size_t d = 0; d < count; d++) {
-    tenon_dim_t dim = tn_extents_resolve(graph->extents, edge->dims[d]);
-    axes[d].extent = tenon_is_known(dim) ? dim.value : -1;
-    if (tenon_is_known(dim)) continue;
-    tn_text_t text = {0};
-    tn_extents_print(graph->extents, dim, &text);
-    if (!text.failed) axes[d].name = tn_arena_text(&graph->arena, tn_text_get(&text), text.size);
-    tn_text_clear(&text);
-    if (!axes[d].name) return tn_no_memory("a graph", 0);
-  }
-  *out_axes = axes;
-  return TENON_OK;
-}
-
-/* Ports of outputs, and of inputs whose rank was deduced. */
-static tenon_status_t make_ports(tenon_graph_t *graph) {
-  graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
-  if (!graph->output_axes) return tn_no_memory("a graph", 0);
-  for (size_t i = 0; i < graph->output_count; i++) TN_TRY(make_axes(graph, graph->outputs[i], &graph->output_axes[i]));
-  for (size_t i = 0; i < graph->input_count; i++)
-    if (!graph->input_axes[i] && graph->edges[graph->inputs[i]].ndim >= 0)
-      TN_TRY(make_axes(graph, graph->inputs[i], &graph->input_axes[i]));
-  return TENON_OK;
-}
-
-tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
-  tenon_graph_t *fresh;
-  TN_TRY(tn_pass_infer(builder->graph));
-  TN_TRY(make_ports(builder->graph));
-  TN_TRY(tn_graph_create(&fresh));
-  *out_graph = builder->graph;
-  builder->graph = fresh;
-  tn_map_clear(&builder->names);
-  return TENON_OK;
-}
-
-/* ---- ports ------------------------------------------------------------------------------------------------------ */
-
-int32_t tenon_graph_input_count(const tenon_graph_t *graph) { return (int32_t)graph->input_count; }
-int32_t tenon_graph_output_count(const tenon_graph_t *graph) { return (int32_t)graph->output_count; }
-
-static tenon_status_t give_port(const tenon_port_t *full, tenon_port_t *out_port) {
-  uint32_t size = out_port->size < sizeof *full ? out_port->size : (uint32_t)sizeof *full;
-  memcpy(out_port, full, size);
-  out_port->size = size;
-  return TENON_OK;
-}
-
-tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
-  if (index < 0 || (size_t)index >= graph->input_count)
-    return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
-  const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
-  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, graph->input_axes[index]};
-  return give_port(&port, out_port);
-}
-
-tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
-  if (index < 0 || (size_t)index >= graph->output_count)
-    return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
-  const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
-  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype, edge->ndim, graph->output_axes[index]};
-  return give_port(&port, out_port);
 }
 
 /* ---- the compiler's copy ---------------------------------------------------------------------------------------- */
@@ -425,7 +206,7 @@ static tenon_status_t copy_into(const tenon_graph_t *from, tenon_graph_t *to) {
   for (size_t i = 0; i < from->node_count; i++) {
     const tn_node_t *n = &from->nodes[i];
     tn_node_t *node;
-    TN_TRY(add_node(to, n->name, n->op, n->attrs, n->operands, n->output_count, &node));
+    TN_TRY(tn_graph_add_node(to, n->name, n->op, n->attrs, n->operands, n->output_count, &node));
     memcpy(node->outputs, n->outputs, (size_t)n->output_count * sizeof *n->outputs);
   }
   for (size_t i = 0; i < from->output_count; i++) {

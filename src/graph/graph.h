@@ -13,6 +13,7 @@ typedef struct tn_edge_t {     /* a value */
   const char *name;            /* never NULL, unique */
   int32_t producer;            /* node, -1: an input or a constant */
   int32_t input;               /* number among the graph's inputs, -1 */
+  bool is_stated;              /* of an input: its dtype is the caller's */
   tenon_tensor_t *constant;    /* retained; NULL: none */
   tenon_dtype_t dtype;         /* bits 0: unknown */
   int32_t ndim;                /* -1: unknown */
@@ -35,6 +36,7 @@ typedef struct tn_node_t {
 struct tenon_graph_t {
   int64_t references; /* atomic */
   tn_arena_t arena;
+  const char *name; /* never NULL */
   tn_edge_t *edges;
   size_t edge_count, edge_capacity;
   tn_node_t *nodes;
@@ -63,6 +65,12 @@ int32_t tn_op_written(const tenon_op_t *op, int32_t k);
 int32_t tn_op_result_input(const tenon_op_t *op, uint32_t o);
 tenon_status_t tn_graph_create(tenon_graph_t **out_graph);
 tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge_t **out_edge, tenon_edge_t *out_index);
+/* Adds a node whose operands exist; its result edges are the caller's to make. */
+tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op,
+                                 const tenon_value_t *attrs, const tenon_operand_t *operands, int32_t output_count,
+                                 tn_node_t **out_node);
+/* As much of a port as the caller has room for. */
+tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port);
 /* A private copy for the compiler (shares constants). */
 tenon_status_t tn_graph_copy(const tenon_graph_t *graph, tenon_graph_t **out_graph);
 /* How often each value is used: by nodes and as outputs.  The caller frees the array. */

@@ -157,21 +157,22 @@ tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name) {
 /* Kinds of arguments, the types of attributes that they take, and what to call those. */
 static const struct {
   uint32_t kind;
-  int64_t types[2];
+  int64_t types[3];
   const char *expected;
 } accepted[] = {
     {TENON_KIND_BOOL, {TN_ATTRIBUTE_INT, 0}, "an int"},
     {TENON_KIND_INT, {TN_ATTRIBUTE_INT, 0}, "an int"},
     {TENON_KIND_DIM, {TN_ATTRIBUTE_INT, 0}, "an int"},
-    {TENON_KIND_FLOAT, {TN_ATTRIBUTE_FLOAT, TN_ATTRIBUTE_INT}, "a float"},
+    {TENON_KIND_FLOAT, {TN_ATTRIBUTE_FLOAT, TN_ATTRIBUTE_INT, TN_ATTRIBUTE_TENSOR}, "a float"},
     {TENON_KIND_STR, {TN_ATTRIBUTE_STRING, 0}, "a string"},
     {TENON_KIND_CHOICE, {TN_ATTRIBUTE_STRING, 0}, "a string"},
     {TENON_KIND_DTYPE, {TN_ATTRIBUTE_INT, TN_ATTRIBUTE_STRING}, "an element type"},
+    {TENON_KIND_DEVICE, {TN_ATTRIBUTE_STRING, 0}, "the name of a device"},
     {TENON_KIND_TENSOR, {TN_ATTRIBUTE_TENSOR, TN_ATTRIBUTE_SPARSE}, "a tensor"},
     {TENON_KIND_GRAPH, {TN_ATTRIBUTE_GRAPH, 0}, "a graph"},
     {TENON_KIND_INTS, {TN_ATTRIBUTE_INTS, 0}, "a list of ints"},
     {TENON_KIND_DIMS, {TN_ATTRIBUTE_INTS, 0}, "a list of ints"},
-    {TENON_KIND_FLOATS, {TN_ATTRIBUTE_FLOATS, TN_ATTRIBUTE_INTS}, "a list of floats"},
+    {TENON_KIND_FLOATS, {TN_ATTRIBUTE_FLOATS, TN_ATTRIBUTE_INTS, TN_ATTRIBUTE_TENSOR}, "a list of floats"},
     {TENON_KIND_STRS, {TN_ATTRIBUTE_STRINGS, 0}, "a list of strings"},
     {TENON_KIND_TENSORS, {TN_ATTRIBUTE_TENSORS, 0}, "a list of tensors"},
 };
@@ -180,7 +181,8 @@ static bool is_accepted(tn_lower_t *lower, const char *name, uint32_t kind, cons
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     if (accepted[i].kind != kind) continue;
     int64_t type = type_of(proto);
-    if (type == accepted[i].types[0] || type == accepted[i].types[1]) return true;
+    for (int k = 0; k < 3; k++)
+      if (type == accepted[i].types[k]) return true;
     wrong_type(lower, name, accepted[i].expected, proto);
     return false;
   }
@@ -260,6 +262,40 @@ static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, t
   else if (tensors) out_value->as.tensor = tensors[0];
 }
 
+/* Numbers that 32-bit floats have not, and truth values where numbers are too: export_attribute.c writes tensors. */
+static void numbers_value(tn_lower_t *lower, const tn_argument_t *argument, const tn_onnx_attribute_t *proto,
+                          tenon_value_t *out_value) {
+  bool is_list = argument->kind == TENON_KIND_FLOATS;
+  tensors_value(lower, proto, out_value);
+  if (lower->status != TENON_OK) return;
+  const tenon_tensor_t *tensor = out_value->as.tensor;
+  if (tensor->ndim == is_list && tn_dtype_is(tensor->dtype, TENON_F64)) {
+    if (is_list) out_value->as.floats = tensor->data, out_value->count = (uint32_t)tensor->shape[0];
+    else out_value->as.f = *(const double *)tensor->data;
+  } else if (argument->is_scalar && tensor->ndim == 0 && tn_dtype_is(tensor->dtype, TENON_BOOL)) {
+    out_value->kind = TENON_KIND_BOOL, out_value->as.i = *(const uint8_t *)tensor->data;
+  } else {
+    tn_lower_fail(lower, "a tensor %s of %d dimensions: expected f64, %d", tn_dtype_name(tensor->dtype),
+                  (int)tensor->ndim, (int)is_list);
+  }
+}
+
+/* "cpu", "sim", "sim:1". */
+static void device_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
+  const char *text = text_of(lower, proto->s), *colon = text ? strchr(text, ':') : NULL;
+  int32_t ordinal = 0;
+  if (!text) return;
+  for (const char *c = colon ? colon + 1 : ""; *c; c++) {
+    if (*c < '0' || *c > '9' || ordinal > 25) tn_lower_fail(lower, "'%.100s' is no device", text);
+    if (lower->status != TENON_OK) return;
+    ordinal = 10 * ordinal + (*c - '0');
+  }
+  char *backend = tn_arena_text(&lower->import->arena, text, colon ? (size_t)(colon - text) : strlen(text));
+  if (!backend) lower->status = tn_no_memory("a device", 0);
+  else if (strcmp(backend, "cpu") == 0) out_value->as.device = (tenon_device_t){1, 0};
+  else lower->status = tenon_device_find(backend, ordinal, &out_value->as.device);
+}
+
 /* A body that uses nothing from outside; If, Loop and Scan, which may, have functions of their own. */
 static tenon_graph_t *graph_value(tn_lower_t *lower, const tn_attr_t *attr, const tenon_op_t *op) {
   tn_body_t body = {0};
@@ -293,10 +329,12 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   case TENON_KIND_INT: value.as.i = proto->i; break;
   case TENON_KIND_DIM: value.as.dim = tenon_extent(proto->i); break;
   case TENON_KIND_FLOAT:
-    if (type_of(proto) == TN_ATTRIBUTE_INT) value.kind = TENON_KIND_INT, value.as.i = proto->i;
+    if (type_of(proto) == TN_ATTRIBUTE_TENSOR) numbers_value(lower, argument, proto, &value);
+    else if (type_of(proto) == TN_ATTRIBUTE_INT) value.kind = TENON_KIND_INT, value.as.i = proto->i;
     else value.as.f = proto->f;
     break;
   case TENON_KIND_DTYPE: dtype_value(lower, attr->name, proto, &value); break;
+  case TENON_KIND_DEVICE: device_value(lower, proto, &value); break;
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
     value.kind = TENON_KIND_INTS, value.as.ints = proto->ints.items, value.count = (uint32_t)proto->ints.count;
@@ -304,6 +342,7 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   case TENON_KIND_FLOATS:
     value.as.floats = proto->floats.items, value.count = (uint32_t)proto->floats.count;
     if (type_of(proto) == TN_ATTRIBUTE_INTS) floats_value(lower, proto, &value);
+    else if (type_of(proto) == TN_ATTRIBUTE_TENSOR) numbers_value(lower, argument, proto, &value);
     break;
   case TENON_KIND_STRS: strings_value(lower, proto, &value); break;
   case TENON_KIND_TENSOR:

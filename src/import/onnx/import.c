@@ -405,6 +405,7 @@ static tenon_status_t finish(tn_import_t *import, tn_scope_t *scope, tenon_graph
     if (!edge->is_missing) TN_TRY(tenon_builder_output(scope->site->builder, name, edge->id));
   }
   if (import->missing) return list_missing(import);
+  TN_TRY(tenon_builder_name(scope->site->builder, graph->name));
   return tenon_builder_finish(scope->site->builder, out_graph);
 }
 

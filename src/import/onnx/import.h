@@ -72,6 +72,9 @@ typedef struct tn_import_t {
   int64_t nodes;
 } tn_import_t;
 
+/* An attribute of nodes of custom domains whose operator takes several lists: how many inputs each of its arguments has. */
+#define TN_OPERAND_COUNTS "operand_counts"
+
 enum { TN_IMPORT_DEPTH = 32, TN_IMPORT_NODES = 1 << 20, TN_OPSET_NEWEST = 27 };
 
 /* ---- import.c: scopes and graphs -------------------------------------------------------------------------------- */

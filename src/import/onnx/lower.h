@@ -18,6 +18,8 @@ typedef struct tn_lower_t { /* a node on its way */
   int32_t input_count;
   tn_ref_t **outputs; /* to be set */
   int32_t output_count;
+  int32_t
+      rest; /* of a node of a custom domain: items of a list of results whose number its schema does not state; -1 */
   bool is_missing; /* the node, or a body of it, needs an operator that is not supported: nothing more is built */
   tenon_status_t status;
 } tn_lower_t;
@@ -93,6 +95,9 @@ bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int3
 int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge);
 int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis); /* the same; axis from the end if < 0 */
 tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge);          /* the same */
+
+/* custom.c */
+void tn_lower_custom(tn_lower_t *lower); /* a node of a domain that is not ONNX's */
 
 /* attribute.c */
 tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope, const tn_onnx_attribute_t *protos, size_t count,

@@ -1,4 +1,4 @@
-/* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom domain), its outputs.
+/* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom domain: custom.c), its outputs.
  * Called by import.c for each node in order.  Invariant: every call goes through tn_lower_call, which keeps track of
  * dtypes and of values that come from unsupported operators. */
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 #include "core/convert.h"
 #include "core/dtype.h"
 #include "dispatch/op.h"
+#include "graph/graph.h"
 #include "import/onnx/lower.h"
 
 /* ---- failures --------------------------------------------------------------------------------------------------- */
@@ -95,11 +96,12 @@ static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result, const t
   return dtype;
 }
 
-static int32_t result_count(const tenon_op_t *op, uint32_t result, const tenon_value_t *values) {
+static int32_t result_count(const tn_lower_t *lower, const tenon_op_t *op, uint32_t result,
+                            const tenon_value_t *values) {
   const tn_argument_t *argument = &op->schema.outputs[result];
   if (argument->kind != TENON_KIND_TENSORS) return 1;
   if (argument->count >= 0) return argument->count;
-  int64_t count = argument->count_attr >= 0 ? values[argument->count_attr].as.i : -1;
+  int64_t count = argument->count_attr >= 0 ? values[argument->count_attr].as.i : lower->rest;
   return count < 0 || count > 1 << 20 ? -1 : (int32_t)count;
 }
 
@@ -126,6 +128,13 @@ static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operan
   return true;
 }
 
+static tn_ref_t *result_ref(tn_lower_t *lower, tenon_edge_t id, bool is_whole, tenon_dtype_t dtype) {
+  tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
+  if (edge) edge->is_missing = !is_whole, edge->id = id, edge->dtype = dtype;
+  else (void)failed(lower, TENON_MEMORY);
+  return edge;
+}
+
 tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const tn_operand_t *operands,
                          int32_t operand_count, int32_t *out_count) {
   tn_arena_t *arena = &lower->import->arena;
@@ -138,10 +147,13 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
     return NULL;
   }
   for (uint32_t i = 0; i < op->schema.output_count; i++) {
-    int32_t count = result_count(op, i, values);
+    int32_t count = result_count(lower, op, i, values);
     if (count < 0) tn_lower_fail(lower, "%s does not say how many results it has", op->name);
     total += count;
   }
+  int32_t written = 0; /* inputs that are written to and no result: values too */
+  while (tn_op_written(op, written) >= 0) written++;
+  total += written;
   tenon_operand_t *ids = tn_arena_array(arena, op->schema.input_count + 1, sizeof *ids);
   tenon_edge_t *results = tn_arena_array(arena, (size_t)total + 1, sizeof *results);
   tn_ref_t **edges = tn_arena_array(arena, (size_t)total + 1, sizeof *edges);
@@ -152,15 +164,17 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   if (is_whole &&
       failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op, values, ids, results, total)))
     return NULL;
+  int32_t at = 0;
   for (uint32_t i = 0; i < op->schema.output_count; i++)
-    for (int32_t j = 0, n = result_count(op, i, values); j < n; j++) {
-      tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
-      if (!edge) return failed(lower, TENON_MEMORY), NULL;
-      edge->is_missing = !is_whole, edge->id = results[*out_count];
-      edge->dtype = result_dtype(op, i, values, operands, operand_count);
-      edges[(*out_count)++] = edge;
-    }
-  return edges;
+    for (int32_t j = 0, n = result_count(lower, op, i, values); j < n; j++, at++)
+      edges[at] = result_ref(lower, results[at], is_whole, result_dtype(op, i, values, operands, operand_count));
+  for (int32_t k = 0; k < written; k++, at++) {
+    int32_t input = tn_op_written(op, k);
+    tenon_dtype_t dtype = input < operand_count ? operand_dtype(&operands[input]) : (tenon_dtype_t){0, 0, 0};
+    edges[at] = result_ref(lower, results[at], is_whole, dtype);
+  }
+  *out_count = at;
+  return lower->status == TENON_OK ? edges : NULL;
 }
 
 /* ---- constants -------------------------------------------------------------------------------------------------- */
@@ -322,81 +336,6 @@ static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *functio
   tn_scope_clear(&inner);
 }
 
-/* ---- operators of custom domains -------------------------------------------------------------------------------- */
-
-/* "com.acme" and "Foo" are com_acme::Foo, as names of the contract have no dots. */
-static const tenon_op_t *custom_op(tn_lower_t *lower) {
-  char name[300];
-  const tenon_op_t *op = NULL;
-  const tn_onnx_node_t *node = lower->node;
-  int size = snprintf(name, sizeof name, "%.100s::%.150s%s%.40s", node->domain, node->type, *node->overload ? "." : "",
-                      node->overload);
-  for (size_t i = 0; node->domain[i] && i < (size_t)size && name[i] != ':'; i++)
-    if (!tn_is_name("x", 1) || !tn_is_name((char[]){'x', name[i]}, 2)) name[i] = '_';
-  if (tenon_op_find(name, &op) != TENON_OK)
-    tn_lower_missing(lower, "no operator %s is loaded; load its library first (tenon_library_load, --ops LIB)", name);
-  return op;
-}
-
-/* The node's inputs in the order of the schema's; a list takes what the arguments after it do not need. */
-static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
-  int32_t schema_count = (int32_t)op->schema.input_count, next = 0;
-  tn_operand_t *operands = tn_arena_array(&lower->import->arena, (size_t)schema_count + 1, sizeof *operands);
-  if (!operands) return failed(lower, tn_no_memory("a node", 0)), NULL;
-  for (int32_t i = 0; i < schema_count; i++) {
-    bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
-    int32_t left = lower->input_count - next, count = left > 0;
-    if (is_list) count = left - (schema_count - 1 - i) > 0 ? left - (schema_count - 1 - i) : 0;
-    if (count && !is_list && !lower->inputs[next]) next++, count = 0;
-    for (int32_t j = 0; is_list && j < count; j++)
-      if (!lower->inputs[next + j])
-        tn_lower_fail(lower, "input %d is absent, in the list `%s` of %s", next + j, op->schema.inputs[i].name,
-                      op->name);
-    operands[i] = (tn_operand_t){lower->inputs + next, count, is_list};
-    next += count;
-  }
-  if (next < lower->input_count)
-    tn_lower_fail(lower, "%d inputs, but %s takes %d", (int)lower->input_count, op->schema.text, (int)next);
-  return operands;
-}
-
-/* A list of results (or inputs) whose length an attribute states: the node's own number says it. */
-static void custom_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs) {
-  for (uint32_t i = 0; i < op->schema.output_count; i++) {
-    int32_t attr = op->schema.outputs[i].count_attr, others = (int32_t)op->schema.output_count - 1;
-    if (op->schema.outputs[i].kind != TENON_KIND_TENSORS || attr < 0) continue;
-    const char *name = op->schema.attrs[attr].name;
-    if (!tn_lower_attr(lower, name) && lower->output_count >= others)
-      (void)failed(lower, tenon_attrs_int(attrs, name, lower->output_count - others));
-  }
-}
-
-static void custom_node(tn_lower_t *lower) {
-  const tenon_op_t *op = custom_op(lower);
-  tenon_attrs_t *attrs = NULL;
-  int32_t count = 0;
-  if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
-  int64_t version =
-      lower->version < 1 ? 1 : lower->version; /* of the domain: those of its operators when it was written */
-  (void)failed(lower, tenon_attrs_upgrade(attrs, version));
-  for (size_t i = 0; i < lower->attrs.count && lower->status == TENON_OK; i++) {
-    tn_attr_t *attr = &lower->attrs.items[i];
-    const char *now = tn_upgrades_name(&op->upgrades, version, attr->name);
-    if (now && tn_schema_attr(&op->schema, now, strlen(now)) < 0)
-      tn_lower_fail(lower, "attribute '%.100s' is none of %s", attr->name, op->schema.text);
-    else if (now) (void)tn_lower_set(lower, attr, op, attrs, attr->name, now);
-    attr->is_used = true;
-  }
-  custom_count(lower, op, attrs);
-  tn_operand_t *operands = custom_operands(lower, op);
-  tn_ref_t **edges =
-      operands ? tn_lower_call(lower, op, attrs, operands, (int32_t)op->schema.input_count, &count) : NULL;
-  if (edges && count < lower->output_count)
-    tn_lower_fail(lower, "%d outputs, but %s gives %d", (int)lower->output_count, op->schema.text, (int)count);
-  for (int32_t i = 0; edges && i < lower->output_count && i < count; i++) lower->outputs[i] = edges[i];
-  tenon_attrs_release(attrs);
-}
-
 /* ---- the node --------------------------------------------------------------------------------------------------- */
 
 static const tn_rule_t *find_rule(const tn_lower_t *lower, const char *domain, bool *out_exists) {
@@ -467,7 +406,7 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
   if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
   if (function) inline_function(lower, function);
   else if (rule) tn_rule_run(rule, lower);
-  else if (is_custom) custom_node(lower);
+  else if (is_custom) tn_lower_custom(lower);
   else
     tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
                                    : "no such operator is known");
@@ -490,8 +429,7 @@ static const char *name_of(tn_import_t *import, const tn_scope_t *scope, const t
 }
 
 tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *node) {
-  tn_lower_t lower = {import, scope, node,    name_of(import, scope, node), 0, {NULL, 0}, NULL, 0, NULL,
-                      0,      false, TENON_OK};
+  tn_lower_t lower = {.import = import, .scope = scope, .node = node, .name = name_of(import, scope, node), .rest = -1};
   if (!lower.name) return tn_no_memory("a name", 0);
   tenon_status_t status = lower_node(&lower);
   if (status == TENON_OK) return TENON_OK;

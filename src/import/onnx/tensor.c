@@ -238,6 +238,12 @@ bool tn_onnx_dtype(int64_t data_type, tenon_dtype_t *out_dtype) {
   return true;
 }
 
+int64_t tn_onnx_number(tenon_dtype_t dtype) {
+  for (int64_t i = 1; i < TYPE_COUNT; i++)
+    if (tn_dtype_is(dtype, types[i].dtype)) return i;
+  return 0;
+}
+
 static tenon_status_t check(const tn_onnx_tensor_t *proto, item_t *out_item) {
   char shape[160];
   item_t item = {proto, {0, 0, 0}, (int32_t)proto->dims.count, 0, 0, 0, 0};

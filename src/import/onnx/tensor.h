@@ -20,6 +20,7 @@ void tn_weights_clear(tn_weights_t *weights); /* tensors keep what they need */
 
 /* TensorProto.DataType; false: not a type of this runtime. */
 bool tn_onnx_dtype(int64_t data_type, tenon_dtype_t *out_dtype);
+int64_t tn_onnx_number(tenon_dtype_t dtype); /* the other way round; 0: ONNX has no such type */
 /* Messages name the tensor, what was expected and what was found. */
 tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *tensor, tn_weights_t *weights, tenon_tensor_t **out_tensor);
 tenon_status_t tn_onnx_sparse(const tn_onnx_sparse_t *sparse, tn_weights_t *weights, tenon_tensor_t **out_tensor);

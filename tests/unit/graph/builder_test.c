@@ -4,6 +4,8 @@
 
 #include "operators.h"
 
+#include "failing.h"
+
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 
 static void start(void) {
@@ -93,6 +95,75 @@ TEST("shapes and types that contradict each other are found when the graph is fi
   tenon_builder_release(b);
 }
 
+TEST("a builder that checks refuses a node at once, and says what is known of values") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  tenon_axis_t n = {-1, "n"}, three = {3, NULL};
+  tenon_edge_t x, y, in[2], out, half = -1;
+  tenon_port_t port = {.size = sizeof port};
+  tenon_operand_t operands[2] = {{1, &in[0]}, {1, &in[1]}};
+  tenon_builder_check(b, 1);
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, &n, &x), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(b, "y", tenon_dtype(TENON_I32), 1, &three, &y), TENON_OK);
+  in[0] = x, in[1] = y;
+  CHECK_STATUS(tenon_builder_node(b, "sum", op_of("contract::both"), NULL, operands, &out, 1), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "node 'sum' (contract::both): ");
+  CHECK_STATUS(tenon_builder_node(b, "half", op_of("contract::halve"), NULL, operands, &half, 1), TENON_OK);
+  CHECK(half == 2); /* the other left nothing behind */
+  CHECK_STATUS(tenon_builder_value(b, half, &port), TENON_OK);
+  CHECK(tenon_dtype_id(port.dtype) == TENON_F32 && port.ndim == 1 && port.axes[0].extent == -1);
+  CHECK_TEXT(port.axes[0].name, "n");
+  CHECK_STATUS(tenon_builder_value(b, 3, &port), TENON_RANGE);
+  CHECK_STATUS(tenon_builder_output(b, "z", half), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  tenon_graph_part_t node = {.size = sizeof node};
+  tenon_graph_edge_t edge = {.size = sizeof edge};
+  char *type = NULL;
+  CHECK(tenon_graph_node_count(graph) == 1);
+  CHECK_STATUS(tenon_graph_node(graph, 0, &node), TENON_OK);
+  CHECK(strcmp(node.name, "half") == 0 && node.op == op_of("contract::halve") && node.output_count == 1);
+  CHECK(node.operands[0].count == 1 && node.operands[0].edges[0] == x && node.outputs[0] == half);
+  CHECK_STATUS(tenon_graph_edge(graph, half, &edge, &type), TENON_OK);
+  CHECK(edge.node == 0 && edge.input == -1 && !edge.constant && type && strcmp(type, "f32[n]") == 0);
+  CHECK_STATUS(tenon_graph_edge(graph, y, &edge, NULL), TENON_OK);
+  CHECK(edge.node == -1 && edge.input == 1 && strcmp(edge.name, "y") == 0);
+  CHECK_STATUS(tenon_graph_node(graph, 1, &node), TENON_RANGE);
+  CHECK_STATUS(tenon_graph_edge(graph, -1, &edge, NULL), TENON_RANGE);
+  tenon_text_release(type);
+  tenon_builder_release(b), tenon_graph_release(graph);
+}
+
+static tenon_status_t try_refused(void *context) {
+  tenon_builder_t *b = NULL;
+  tenon_axis_t axes[2] = {{-1, "n"}, {4, NULL}};
+  tenon_edge_t x, in[2], out;
+  tenon_port_t port = {.size = sizeof port};
+  tenon_operand_t operands[2] = {{1, &in[0]}, {1, &in[1]}}, one = {1, &x};
+  tenon_status_t status = tenon_builder_create(&b);
+  if (status == TENON_OK) tenon_builder_check(b, 1);
+  if (status == TENON_OK) status = tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x);
+  if (status == TENON_OK) status = tenon_builder_input(b, "any", (tenon_dtype_t){0, 0, 0}, -1, NULL, &in[0]);
+  if (status == TENON_OK) status = tenon_builder_node(b, "kept", op_of("contract::halve"), NULL, &one, &in[0], 1);
+  if (status == TENON_OK) status = tenon_builder_constant(b, "c", context, &in[1]);
+  if (status == TENON_OK) {
+    status = tenon_builder_node(b, "refused", op_of("contract::both"), NULL, operands, &out, 1);
+    CHECK(status == TENON_INVALID || status == TENON_MEMORY);
+    if (status == TENON_INVALID) CHECK_TEXT(tenon_error(), "node 'refused' (contract::both): ");
+    status = status == TENON_INVALID ? tenon_builder_value(b, in[0], &port) : status;
+    CHECK(status != TENON_OK || (port.ndim == 2 && strcmp(port.axes[0].name, "n") == 0 && port.axes[1].extent == 4));
+  }
+  tenon_builder_release(b);
+  return status;
+}
+
+TEST("without memory a refused node leaves the builder as it was, or says so") {
+  start();
+  tenon_tensor_t *c = tensor_of("i32[3] 1 2 3");
+  fail_each("a node that is refused", try_refused, c, 1);
+  tenon_tensor_release(c);
+}
+
 TEST("ports say what the builder was told and what inference found") {
   start();
   tenon_builder_t *b = graph_begin();
@@ -106,12 +177,12 @@ TEST("ports say what the builder was told and what inference found") {
   CHECK(tenon_graph_input_count(graph) == 2 && tenon_graph_output_count(graph) == 1);
   tenon_port_t port = {.size = sizeof port};
   CHECK_STATUS(tenon_graph_input(graph, 1, &port), TENON_OK);
-  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && tenon_dtype_id(port.dtype) == TENON_F32);
+  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && tenon_dtype_id(port.dtype) == TENON_F32 && port.edge == x);
   CHECK(port.axes[0].extent == -1 && strcmp(port.axes[0].name, "batch") == 0 && port.axes[1].extent == 4);
   CHECK_STATUS(tenon_graph_input(graph, 0, &port), TENON_OK);
   CHECK(port.ndim == 2 && port.axes[0].extent == 3 && port.axes[1].extent == 4); /* deduced */
   CHECK_STATUS(tenon_graph_output(graph, 0, &port), TENON_OK);
-  CHECK(strcmp(port.name, "y") == 0 && port.ndim == 2 && port.axes[1].extent == 3 &&
+  CHECK(strcmp(port.name, "y") == 0 && port.edge == y && port.ndim == 2 && port.axes[1].extent == 3 &&
         strcmp(port.axes[0].name, "batch") == 0);
   CHECK_STATUS(tenon_graph_input(graph, 2, &port), TENON_RANGE);
   CHECK_STATUS(tenon_graph_output(graph, -1, &port), TENON_RANGE);

@@ -1,0 +1,310 @@
+/* tenon.graph.Builder, and tenon.graph.Value: a value of a graph that is being built. */
+#include "builder.h"
+
+PyTypeObject *builder_type;
+static PyTypeObject *value_type;
+
+bool value_check(PyObject *object) { return Py_TYPE(object) == value_type; }
+
+bool builder_is_open(const builder_t *self, const char *what) {
+  if (!self->builder)
+    raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin with another", what);
+  return self->builder != NULL;
+}
+
+PyObject *value_new(builder_t *builder, tenon_edge_t edge) {
+  value_t *self = PyObject_New(value_t, value_type);
+  if (!self) return NULL;
+  Py_INCREF(builder);
+  self->builder = builder, self->edge = edge;
+  return (PyObject *)self;
+}
+
+static void value_delete(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  Py_DECREF(((value_t *)object)->builder);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------- */
+
+bool value_port(PyObject *object, tenon_port_t *out_port) {
+  const value_t *self = (const value_t *)object;
+  *out_port = (tenon_port_t){.size = sizeof *out_port};
+  if (!builder_is_open(self->builder, "a value")) return false;
+  tenon_status_t status = tenon_builder_value(self->builder->builder, self->edge, out_port);
+  if (status != TENON_OK) raise_status(status);
+  return status == TENON_OK;
+}
+
+static PyObject *value_name(PyObject *self, void *unused) {
+  tenon_port_t port;
+  (void)unused;
+  return value_port(self, &port) ? PyUnicode_FromString(port.name) : NULL;
+}
+static PyObject *value_dtype(PyObject *self, void *unused) {
+  tenon_port_t port;
+  (void)unused;
+  return value_port(self, &port) ? port_dtype(&port) : NULL;
+}
+static PyObject *value_shape(PyObject *self, void *unused) {
+  tenon_port_t port;
+  (void)unused;
+  return value_port(self, &port) ? port_extents(&port) : NULL;
+}
+static PyObject *value_builder(PyObject *self, void *unused) {
+  (void)unused;
+  return Py_INCREF(((value_t *)self)->builder), (PyObject *)((value_t *)self)->builder;
+}
+
+/* "[n, 4]", "[?]". */
+static PyObject *shape_text(PyObject *shape) {
+  if (shape == Py_None) return PyUnicode_FromString("[?]");
+  PyObject *texts = PyList_New(0), *comma = PyUnicode_FromString(", "), *text = NULL;
+  for (Py_ssize_t i = 0; texts && i < PyList_Size(shape); i++) {
+    PyObject *extent = PyList_GetItem(shape, i);
+    PyObject *item = extent == Py_None ? PyUnicode_FromString("?") : PyObject_Str(extent);
+    if (!item || PyList_Append(texts, item) != 0) Py_CLEAR(texts);
+    Py_XDECREF(item);
+  }
+  PyObject *list = texts && comma ? PyUnicode_Join(comma, texts) : NULL;
+  if (list) text = PyUnicode_FromFormat("[%U]", list);
+  Py_XDECREF(texts), Py_XDECREF(comma), Py_XDECREF(list);
+  return text;
+}
+
+static PyObject *value_text(PyObject *self) {
+  tenon_port_t port;
+  if (!((value_t *)self)->builder->builder)
+    return PyUnicode_FromString("<tenon graph value, its builder has finished>");
+  PyObject *shape = value_port(self, &port) ? port_extents(&port) : NULL, *extents = shape ? shape_text(shape) : NULL;
+  PyObject *text = extents ? PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port.name,
+                                                  port.dtype.bits ? tenon_dtype_name(port.dtype) : "?", extents)
+                           : NULL;
+  Py_XDECREF(shape), Py_XDECREF(extents);
+  return text;
+}
+
+/* ---- the builder -------------------------------------------------------------------------------------------------- */
+
+static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
+  tenon_builder_t *builder;
+  static char *names[] = {"name", NULL};
+  const char *name = "";
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|s", names, &name)) return NULL;
+  (void)type; /* there are no others */
+  tenon_status_t status = tenon_builder_create(&builder);
+  if (status != TENON_OK) return raise_status(status);
+  if ((status = tenon_builder_name(builder, name)) != TENON_OK)
+    return tenon_builder_release(builder), raise_status(status);
+  tenon_builder_check(builder, 1);
+  builder_t *self = PyObject_New(builder_t, builder_type);
+  if (!self) return tenon_builder_release(builder), NULL;
+  self->builder = builder;
+  return (PyObject *)self;
+}
+
+static void builder_delete(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  tenon_builder_release(((builder_t *)object)->builder);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+/* Extents: numbers, names of symbols, None.  Names are of objects that `shape` keeps. */
+static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_axis_t *axes, int32_t *out_ndim) {
+  Py_ssize_t count = PyUnicode_Check(shape) ? -1 : PySequence_Size(shape);
+  if (count < 0 || count > TENON_RANK_MAX) {
+    PyErr_Clear();
+    raise_invalid("input %s: shape: expected a list of at most %d extents, found %R", name, TENON_RANK_MAX, shape);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *extent = PySequence_GetItem(shape, i), *bytes = NULL;
+    bool good = extent != NULL;
+    axes[i] = (tenon_axis_t){-1, NULL};
+    if (good && PyUnicode_Check(extent)) {
+      good = (bytes = PyUnicode_AsUTF8String(extent)) && PyBytes_Size(bytes) > 0 && PyList_Append(kept, bytes) == 0;
+      if (good) axes[i].name = PyBytes_AsString(bytes);
+      Py_XDECREF(bytes);
+    } else if (good && extent != Py_None) {
+      PyObject *number = PyNumber_Index(extent);
+      axes[i].extent = number ? PyLong_AsLongLong(number) : -1;
+      Py_XDECREF(number);
+      good = axes[i].extent >= 0;
+    }
+    if (!good) {
+      PyErr_Clear();
+      if (extent)
+        raise_invalid("input %s: extent %zd: expected a number from 0 on, the name of a symbol or None, found %R", name,
+                      i, extent);
+    }
+    Py_XDECREF(extent);
+    if (!good) return false;
+  }
+  *out_ndim = (int32_t)count;
+  return true;
+}
+
+static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"name", "dtype", "shape", NULL};
+  builder_t *self = (builder_t *)object;
+  const char *name;
+  PyObject *dtype_object = Py_None, *shape = Py_None, *kept;
+  tenon_dtype_t dtype = {0, 0, 0};
+  tenon_axis_t axes[TENON_RANK_MAX];
+  int32_t ndim = -1;
+  tenon_edge_t edge = -1;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "s|OO", names, &name, &dtype_object, &shape) ||
+      !builder_is_open(self, "input") || (dtype_object != Py_None && !dtype_from(dtype_object, &dtype)) ||
+      !(kept = PyList_New(0)))
+    return NULL;
+  bool good = shape == Py_None || axes_from(name, shape, kept, axes, &ndim);
+  if (good && !*name) good = (raise_invalid("an input without a name: expected one"), false);
+  tenon_status_t status = good ? tenon_builder_input(self->builder, name, dtype, ndim, axes, &edge) : TENON_OK;
+  Py_DECREF(kept);
+  if (status != TENON_OK) return raise_status(status);
+  return good ? value_new(self, edge) : NULL;
+}
+
+bool constant_add(builder_t *self, const char *name, PyObject *object, bool copies, const tenon_tensor_t *like,
+                  const char *op, const char *argument_name, tenon_edge_t *out_edge) {
+  argument_t argument;
+  origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
+  tenon_tensor_t *copy = NULL;
+  tenon_status_t status = TENON_OK;
+  if (!argument_set(&argument, object, ARGUMENT_KEPT, like, op, argument_name, &origin)) return false;
+  if (copies) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(argument.tensor, (tenon_device_t){1, 0}, &copy);
+    Py_END_ALLOW_THREADS
+  }
+  if (status == TENON_OK && builder_is_open(self, "constant")) /* also after the lock was given up */
+    status = tenon_builder_constant(self->builder, name, copies ? copy : argument.tensor, out_edge);
+  tenon_tensor_release(copy);
+  argument_release(&argument);
+  if (status != TENON_OK) raise_status(status);
+  return !PyErr_Occurred();
+}
+
+static PyObject *constant(PyObject *object, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"data", "name", "copy", NULL};
+  builder_t *self = (builder_t *)object;
+  PyObject *data;
+  const char *name = NULL;
+  int copies = 1;
+  tenon_edge_t edge;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|zp", names, &data, &name, &copies) ||
+      !builder_is_open(self, "constant") || !constant_add(self, name, data, copies, NULL, "constant", "data", &edge))
+    return NULL;
+  return value_new(self, edge);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+/* Pairs of a name and a value, of what finish takes. */
+static PyObject *pairs_of(PyObject *outputs) {
+  if (PyDict_Check(outputs)) return PyDict_Items(outputs);
+  if (value_check(outputs)) return Py_BuildValue("[(sO)]", "output", outputs);
+  if (!PyList_Check(outputs) && !PyTuple_Check(outputs))
+    return PyErr_Format(PyExc_TypeError, "outputs: expected {name: value}, values or a value of a graph, found %R",
+                        Py_TYPE(outputs));
+  PyObject *list = PyList_New(0);
+  for (Py_ssize_t i = 0, n = PySequence_Size(outputs); list && i < n; i++) {
+    PyObject *value = PySequence_GetItem(outputs, i), *name = PyUnicode_FromFormat("output_%zd", i);
+    PyObject *pair = value && name ? PyTuple_Pack(2, name, value) : NULL;
+    if (!pair || PyList_Append(list, pair) != 0) Py_CLEAR(list);
+    Py_XDECREF(value), Py_XDECREF(name), Py_XDECREF(pair);
+  }
+  return list;
+}
+
+static bool output_add(builder_t *self, PyObject *pair, bool adds) {
+  const char *name;
+  PyObject *value;
+  if (!PyArg_ParseTuple(pair, "sO;the names of outputs are texts", &name, &value)) return false;
+  if (!value_check(value)) {
+    PyErr_Format(PyExc_TypeError, "output %s: expected a value of a graph, found %R", name, Py_TYPE(value));
+    return false;
+  }
+  if (((value_t *)value)->builder != self) return raise_invalid("output %s: a value of another builder", name), false;
+  tenon_status_t status = adds ? tenon_builder_output(self->builder, name, ((value_t *)value)->edge) : TENON_OK;
+  if (status != TENON_OK) raise_status(status);
+  return status == TENON_OK;
+}
+
+static PyObject *finish(PyObject *object, PyObject *outputs) {
+  builder_t *self = (builder_t *)object;
+  tenon_graph_t *graph = NULL;
+  PyObject *pairs = builder_is_open(self, "finish") ? pairs_of(outputs) : NULL;
+  bool good = pairs != NULL;
+  if (good && PyList_Size(pairs) == 0) good = (raise_invalid("finish: a graph without outputs: expected one"), false);
+  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++) /* all are looked at before one is added */
+    good = output_add(self, PyList_GetItem(pairs, i), false);
+  bool is_last = good;
+  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++) good = output_add(self, PyList_GetItem(pairs, i), true);
+  tenon_status_t status = good ? tenon_builder_finish(self->builder, &graph) : TENON_OK;
+  if (status != TENON_OK) raise_status(status);
+  if (is_last) tenon_builder_release(self->builder), self->builder = NULL;
+  Py_XDECREF(pairs);
+  return graph ? graph_new(graph) : NULL;
+}
+
+/* ---- the types ---------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef builder_methods[] = {
+    {"input", (PyCFunction)(void (*)(void))input, METH_VARARGS | METH_KEYWORDS,
+     "input(name, dtype=None, shape=None)\n--\n\nA value that runs are given.  shape: extents, each a number, the name "
+     "of a symbol "
+     "(\"batch\")\nor None; without it the rank is not known, and without dtype that is not, until operators say it."},
+    {"constant", (PyCFunction)(void (*)(void))constant, METH_VARARGS | METH_KEYWORDS,
+     "constant(data, name=None, copy=True)\n--\n\nA value that stays: an array, tensor or number, copied; copy=False "
+     "keeps its memory, "
+     "which must not\nbe written to any more."},
+    {"finish", finish, METH_O,
+     "finish(outputs)\n--\n\nThe graph.  outputs: {name: value}, or values, or one.  The builder is used up then."},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot builder_slots[] = {
+    {Py_tp_dealloc, (void *)builder_delete},
+    {Py_tp_new, (void *)builder_new},
+    {Py_tp_methods, builder_methods},
+    {Py_tp_doc,
+     "Builder(name='')\n--\n\nBuilds a graph: inputs, constants, nodes by operators of tenon.graph.ops that are called "
+     "with values.\n\n"
+     "    b = tenon.graph.Builder()\n"
+     "    x = b.input(\"x\", \"f32\", [\"n\", 384])\n"
+     "    y = tenon.graph.ops.core.matmul(x, b.constant(weights))\n"
+     "    graph = b.finish({\"y\": y})\n\n"
+     "What cannot be (a shape, a dtype) is an error of the line that says it, which adds nothing.  A builder\n"
+     "is not for several threads at once."},
+    {0, NULL}};
+static PyType_Spec builder_spec = {"tenon.graph.Builder", sizeof(builder_t), 0, Py_TPFLAGS_DEFAULT, builder_slots};
+
+static PyGetSetDef value_properties[] = {
+    {"name", value_name, NULL, "Its name: an input's or constant's own, else one that was made up.", NULL},
+    {"dtype", value_dtype, NULL, "\"f32\", ...; None: it is not known yet.", NULL},
+    {"shape", value_shape, NULL,
+     "Extents: numbers, texts of symbols (\"n\", \"2*n\"), None; None: the rank is not known yet.", NULL},
+    {"builder", value_builder, NULL, "Whose value it is.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot value_slots[] = {
+    {Py_tp_dealloc, (void *)value_delete},
+    {Py_tp_repr, (void *)value_text},
+    {Py_tp_new, (void *)refuse_new},
+    {Py_tp_getset, value_properties},
+    {Py_tp_doc, "A value of a graph that is being built: an input, a constant or a result of a node."},
+    {0, NULL}};
+static PyType_Spec value_spec = {"tenon.graph.Value", sizeof(value_t), 0, Py_TPFLAGS_DEFAULT, value_slots};
+static PyMethodDef functions[] = {{"builder_node", builder_node, METH_VARARGS,
+                                   "builder_node(operator, arguments, named, name, builder)\n--\n\nAdds a node."},
+                                  {NULL, NULL, 0, NULL}};
+
+bool builders_add(PyObject *module) {
+  builder_type = (PyTypeObject *)PyType_FromSpec(&builder_spec);
+  value_type = (PyTypeObject *)PyType_FromSpec(&value_spec);
+  if (!builder_type || !value_type) return false;
+  Py_INCREF(builder_type), Py_INCREF(value_type);
+  return PyModule_AddObject(module, "Builder", (PyObject *)builder_type) == 0 &&
+         PyModule_AddObject(module, "Value", (PyObject *)value_type) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}

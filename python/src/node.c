@@ -1,0 +1,191 @@
+/* Nodes of a graph that is being built: operators that are called with values (tenon/graph.py).  Arguments and attributes are read
+ * as those of calls are.  Nodes are inferred when they are added, so that what cannot be is an error of the line that says it. */
+#include "builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct node_t { /* on its way */
+  operator_t *op;
+  builder_t *builder;  /* borrowed; NULL: not known yet */
+  tenon_dtype_t dtype; /* of the first tensor; bits 0: not known */
+  tenon_operand_t operands[OPERATOR_MOST];
+  tenon_edge_t edges[OPERATOR_MOST], *lists[OPERATOR_MOST];
+} node_t;
+
+/* The value that an object is; argument_name: for messages. */
+static bool edge_from(node_t *n, PyObject *object, const char *argument_name, tenon_edge_t *out_edge) {
+  if (!value_check(object)) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s: argument %s: expected a value of a graph, found %R: a tensor becomes one by builder.constant(x)",
+                 n->op->name, argument_name, Py_TYPE(object));
+    return false;
+  }
+  value_t *value = (value_t *)object;
+  if (!builder_is_open(value->builder, n->op->name)) return false;
+  if (n->builder && n->builder != value->builder)
+    return raise_invalid("%s: argument %s: a value of another builder than the others", n->op->name, argument_name),
+           false;
+  n->builder = value->builder, *out_edge = value->edge;
+  return true;
+}
+
+static bool list_from(node_t *n, const tenon_argument_t *of, PyObject *object) {
+  if (!PyList_Check(object) && !PyTuple_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "%s: argument %s: expected a list of values, found %R", n->op->name, of->name,
+                 Py_TYPE(object));
+    return false;
+  }
+  Py_ssize_t count = PySequence_Size(object);
+  tenon_edge_t *edges = n->lists[of->index] = (tenon_edge_t *)calloc((size_t)count + 1, sizeof *edges);
+  if (!edges) return PyErr_NoMemory(), false;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *item = PySequence_GetItem(object, i);
+    bool good = item && edge_from(n, item, of->name, &edges[i]);
+    Py_XDECREF(item);
+    if (!good) return false;
+  }
+  n->operands[of->index] = (tenon_operand_t){(int32_t)count, edges};
+  return true;
+}
+
+static bool is_number(PyObject *object) { return PyFloat_Check(object) || PyLong_Check(object); }
+
+/* A number becomes a constant of the first tensor's dtype. */
+static bool number_from(node_t *n, const tenon_argument_t *of, PyObject *object) {
+  tenon_tensor_t like = {.dtype = n->dtype};
+  if (!n->dtype.bits) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s: argument %s: no dtype is known for the number %R: make it a value by builder.constant(x)",
+                 n->op->name, of->name, object);
+    return false;
+  }
+  n->operands[of->index] = (tenon_operand_t){1, &n->edges[of->index]};
+  return constant_add(n->builder, NULL, object, false, &like, n->op->name, of->name, &n->edges[of->index]);
+}
+
+/* Numbers come last, as in calls. */
+static bool operands_set(node_t *n, PyObject *const *given) {
+  bool is_first = true;
+  for (int numbers = 0; numbers < 2; numbers++)
+    for (uint32_t i = 0; i < n->op->count; i++) {
+      const tenon_argument_t *of = &n->op->parameters[i].of;
+      PyObject *object = given[i];
+      if (of->role != TENON_ARGUMENT_INPUT) continue;
+      if (!object || object == Py_None) {
+        if (of->is_optional) continue;
+        PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a value of a graph", n->op->name, of->name);
+        return false;
+      }
+      bool is_list = of->kind == TENON_KIND_TENSORS;
+      if ((!is_list && is_number(object)) != numbers) continue;
+      if (numbers ? !number_from(n, of, object) : is_list && !list_from(n, of, object)) return false;
+      if (numbers || is_list) continue;
+      if (!edge_from(n, object, of->name, &n->edges[of->index])) return false;
+      n->operands[of->index] = (tenon_operand_t){1, &n->edges[of->index]};
+      tenon_port_t port;
+      if (is_first && !value_port(object, &port)) return false;
+      if (is_first) n->dtype = port.dtype, is_first = false;
+    }
+  return true;
+}
+
+/* How many values a result is; -1: an exception is set. */
+static int64_t result_count(const operator_t *op, const tenon_value_t *values, uint32_t o, bool *out_is_list) {
+  tenon_argument_t of = {.size = sizeof of}, by = {.size = sizeof by};
+  tenon_op_argument(op->op, TENON_ARGUMENT_OUTPUT, (int32_t)o, &of);
+  *out_is_list = of.kind == TENON_KIND_TENSORS;
+  if (!*out_is_list) return 1;
+  int64_t count = of.count;
+  if (of.count_attr >= 0 && values) count = values[of.count_attr].as.i;
+  else if (of.count_attr >= 0 && tenon_op_argument(op->op, TENON_ARGUMENT_ATTR, of.count_attr, &by) == TENON_OK)
+    count = by.value.as.i;
+  if (count >= 0 && count <= 1 << 20) return count;
+  PyErr_Format(PyExc_TypeError,
+               "%s: its schema does not say how many tensors its result %s is: from Python it cannot be in a graph",
+               op->name, of.name);
+  return -1;
+}
+
+/* How many inputs are written to that no result is. */
+static int32_t written_count(const operator_t *op) {
+  int32_t count = 0;
+  for (uint32_t i = 0; i < op->count; i++) {
+    const tenon_argument_t *of = &op->parameters[i].of;
+    bool is_returned = false;
+    for (uint32_t o = 0; o < op->outputs && of->is_written; o++) {
+      tenon_argument_t result = {.size = sizeof result};
+      tenon_op_argument(op->op, TENON_ARGUMENT_OUTPUT, (int32_t)o, &result);
+      is_returned = is_returned || (result.is_written && result.mark == of->mark);
+    }
+    count += of->is_written && !is_returned;
+  }
+  return count;
+}
+
+static PyObject *results_of(builder_t *builder, const tenon_edge_t *edges, const int64_t *counts, const bool *lists,
+                            uint32_t count) {
+  PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+  for (uint32_t o = 0; tuple && o < count; o++) {
+    PyObject *object = lists[o] ? PyList_New(0) : value_new(builder, *edges++);
+    for (int64_t k = 0; object && lists[o] && k < counts[o]; k++) {
+      PyObject *item = value_new(builder, *edges++);
+      if (!item || PyList_Append(object, item) != 0) Py_CLEAR(object);
+      Py_XDECREF(item);
+    }
+    if (!object || PyTuple_SetItem(tuple, (Py_ssize_t)o, object) != 0) Py_CLEAR(tuple);
+  }
+  if (!tuple || count > 1) return tuple;
+  PyObject *one = count ? PyTuple_GetItem(tuple, 0) : Py_None;
+  Py_INCREF(one);
+  Py_DECREF(tuple);
+  return one;
+}
+
+/* Adds it; results, then what is written to and no result. */
+static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *values) {
+  int64_t counts[2 * OPERATOR_MOST], total = 0;
+  bool lists[2 * OPERATOR_MOST] = {false};
+  uint32_t results = n->op->outputs + (uint32_t)written_count(n->op);
+  for (uint32_t o = 0; o < results; o++) {
+    counts[o] = o < n->op->outputs ? result_count(n->op, values, o, &lists[o]) : 1;
+    if (counts[o] < 0) return NULL;
+    total += counts[o];
+  }
+  tenon_edge_t *edges = (tenon_edge_t *)malloc(((size_t)total + 1) * sizeof *edges);
+  if (!edges) return PyErr_NoMemory();
+  tenon_status_t status =
+      tenon_builder_node(n->builder->builder, name, n->op->op, values, n->operands, edges, (int32_t)total);
+  PyObject *result = status == TENON_OK ? results_of(n->builder, edges, counts, lists, results) : raise_status(status);
+  free(edges);
+  return result;
+}
+
+PyObject *builder_node(PyObject *module, PyObject *arguments) {
+  PyObject *op, *tuple, *named, *builder, *given[OPERATOR_MOST], *out, *result = NULL;
+  const char *name;
+  bool is_default;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!zO", operator_type, &op, &PyTuple_Type, &tuple, &PyDict_Type, &named, &name,
+                        &builder))
+    return NULL;
+  node_t n = {.op = (operator_t *)op};
+  if (builder != Py_None && Py_TYPE(builder) != builder_type)
+    return PyErr_Format(PyExc_TypeError, "%s: builder: expected a tenon.graph.Builder, found %R", n.op->name,
+                        Py_TYPE(builder));
+  if (builder != Py_None) n.builder = (builder_t *)builder;
+  if (!operator_place(n.op, tuple, named, given, &out)) return NULL;
+  if (out)
+    return PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n.op->name, n.op->out_name);
+  call_attrs_t *attrs = operator_attrs(n.op, given, &is_default);
+  if (!attrs && !is_default) return NULL;
+  if (operands_set(&n, given)) {
+    if (!n.builder)
+      PyErr_Format(PyExc_TypeError, "%s() has no value among its arguments: say builder=, which it becomes a node of",
+                   n.op->name);
+    else if (builder_is_open(n.builder, n.op->name)) result = node_add(&n, name, attrs ? attrs->values : NULL);
+  }
+  for (uint32_t i = 0; i < n.op->inputs; i++) free(n.lists[i]);
+  call_attrs_release(attrs, n.op->count);
+  return result;
+}

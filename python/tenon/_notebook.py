@@ -1,0 +1,38 @@
+"""What notebooks show of tensors."""
+from . import _core
+from ._picture import cut, escape
+
+ROWS, COLUMNS = 8, 10
+
+
+def _corner(tensor):
+    """Rows of texts, and which elements they are, or why there are none.  Memory of a device is fetched if it is small."""
+    if tensor.device != "cpu" and tensor.size > 1000:
+        return None, f"the values are on {tensor.device}: x.to('cpu') fetches them"
+    try:
+        array = tensor.numpy()
+    except (ImportError, _core.Error):
+        return None, "the values show with NumPy"
+    if isinstance(array, _core.Tensor):
+        return None, f"NumPy has no type for {tensor.dtype}"
+    where = ""
+    if array.ndim > 2 and array.size:
+        where = f"[{', '.join('0' for _ in range(array.ndim - 2))}, :, :]"
+    while array.ndim > 2 and array.size:
+        array = array[0]
+    if array.ndim > 2:
+        return [], ""
+    rows = array.reshape(1, -1) if array.ndim < 2 else array
+    texts = [[str(item) for item in row[:COLUMNS]] + ["…"] * (rows.shape[1] > COLUMNS) for row in rows[:ROWS]]
+    if rows.shape[0] > ROWS:
+        texts.append(["…"] * len(texts[0]))
+    return texts, where
+
+
+def tensor(self):
+    """dtype, shape, device, and a corner of the values, as HTML."""
+    rows, words = _corner(self)
+    shape = ", ".join(map(str, self.shape))
+    head = f"<div><b>tenon.Tensor</b> {escape(self.dtype)}[{shape}], {escape(self.device)}" + (f" <i>{escape(words)}</i>" if words else "") + "</div>"
+    cells = ("<tr>" + "".join(f'<td style="text-align: right">{escape(cut(text, 40))}</td>' for text in row) + "</tr>" for row in rows or ())
+    return head + (f"<table>{''.join(cells)}</table>" if rows else "")

@@ -1,0 +1,62 @@
+/* What a graph is made of, for those who only look: ports, nodes and values by number. */
+#include <string.h>
+
+#include "base/status.h"
+#include "graph/graph.h"
+
+const char *tenon_graph_name(const tenon_graph_t *graph) { return graph->name; }
+int32_t tenon_graph_input_count(const tenon_graph_t *graph) { return (int32_t)graph->input_count; }
+int32_t tenon_graph_output_count(const tenon_graph_t *graph) { return (int32_t)graph->output_count; }
+
+tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port) {
+  uint32_t size = out_port->size < sizeof *full ? out_port->size : (uint32_t)sizeof *full;
+  memcpy(out_port, full, size);
+  out_port->size = size;
+  return TENON_OK;
+}
+
+tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+  if (index < 0 || (size_t)index >= graph->input_count)
+    return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
+  const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
+  tenon_port_t port = {sizeof port,         edge->name, edge->dtype, edge->ndim, graph->input_axes[index],
+                       graph->inputs[index]};
+  return tn_port_give(&port, out_port);
+}
+
+tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+  if (index < 0 || (size_t)index >= graph->output_count)
+    return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
+  const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
+  tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype,
+                       edge->ndim,  graph->output_axes[index],  graph->outputs[index]};
+  return tn_port_give(&port, out_port);
+}
+
+int32_t tenon_graph_node_count(const tenon_graph_t *graph) { return (int32_t)graph->node_count; }
+
+tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon_graph_part_t *out_node) {
+  if (index < 0 || (size_t)index >= graph->node_count)
+    return tn_fail(TENON_RANGE, "node %d of a graph with %zu", (int)index, graph->node_count);
+  const tn_node_t *node = &graph->nodes[index];
+  uint32_t size = out_node->size < sizeof *out_node ? out_node->size : (uint32_t)sizeof *out_node;
+  tenon_graph_part_t full = {size,        node->output_count, node->name,   node->op,
+                             node->attrs, node->operands,     node->outputs};
+  memcpy(out_node, &full, size);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index, tenon_graph_edge_t *out_edge,
+                                char **out_type) {
+  tn_text_t text = {0};
+  if (index < 0 || (size_t)index >= graph->edge_count)
+    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, graph->edge_count);
+  const tn_edge_t *edge = &graph->edges[index];
+  uint32_t size = out_edge->size < sizeof *out_edge ? out_edge->size : (uint32_t)sizeof *out_edge;
+  tenon_graph_edge_t full = {size, edge->producer, edge->input, edge->name, edge->constant};
+  memcpy(out_edge, &full, size);
+  if (!out_type) return TENON_OK;
+  tn_edge_print(graph, edge, &text);
+  *out_type = tn_text_take(&text);
+  return *out_type ? TENON_OK : TENON_MEMORY;
+}

@@ -1,0 +1,293 @@
+/* From a graph to an ONNX file: a node of domain "ns" and type "name" for each operator, its attributes by name, constants as
+ * initialisers.  import.c reads it back to the same graph.  Invariant: what a file cannot say is an error, and nothing is on
+ * the disk before all is written in memory. */
+#include "import/onnx/export.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "import/onnx/import.h"
+
+typedef struct tn_written_t { /* a graph that is being written */
+  const tenon_graph_t *graph;
+  char **names;   /* of edges; NULL: no name yet */
+  char **aliases; /* of outputs, NULL: it is the value's own name */
+  int32_t *uses;
+} tn_written_t;
+
+/* ---- names of values ------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t take_name(tn_export_t *export, const char *name, char **out_name) {
+  size_t size = strlen(name);
+  *out_name = tn_arena_text(&export->arena, name, size);
+  return *out_name && tn_map_put(&export->names, name, size, export) ? TENON_OK : tn_no_memory("a name", size);
+}
+
+static bool is_taken(const tn_export_t *export, const char *name) {
+  return tn_map_get(&export->names, name, strlen(name)) != NULL;
+}
+
+/* That name, or one like it that no value of any of the graphs has. */
+static tenon_status_t make_name(tn_export_t *export, const char *name, char **out_name) {
+  tn_text_t text = {0};
+  tn_text_add(&text, "%s", name);
+  while (!text.failed && is_taken(export, tn_text_get(&text))) {
+    tn_text_clear(&text);
+    tn_text_add(&text, "%s_%zu", name, ++export->made);
+  }
+  tenon_status_t status =
+      text.failed ? tn_no_memory("a name", strlen(name)) : take_name(export, tn_text_get(&text), out_name);
+  tn_text_clear(&text);
+  return status;
+}
+
+/* Names of inputs and outputs are kept in the model's graph; a value that is an output twice, or an input under another name,
+ * gets an Identity for each more: aliases[i] is then its name. */
+static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
+  const tenon_graph_t *graph = g->graph;
+  char **names = g->names;
+  for (size_t i = 0; i < graph->input_count; i++) {
+    tenon_edge_t edge = graph->inputs[i];
+    TN_TRY((is_body ? make_name : take_name)(export, graph->edges[edge].name, &names[edge]));
+  }
+  for (size_t i = 0; i < graph->output_count; i++) {
+    tenon_edge_t edge = graph->outputs[i];
+    const char *name = graph->output_names[i];
+    if (!is_body && names[edge] && strcmp(names[edge], name) == 0) continue; /* an input that is given as it is */
+    if (!is_body && is_taken(export, name))
+      return tn_fail(TENON_INVALID, "output '%s' has the name of an input that is another value", name);
+    TN_TRY((is_body ? make_name : take_name)(export, name, names[edge] ? &g->aliases[i] : &names[edge]));
+  }
+  return TENON_OK;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t name_of(tn_export_t *export, tn_written_t *g, tenon_edge_t edge, const char **out_name) {
+  if (!g->names[edge]) TN_TRY(make_name(export, g->graph->edges[edge].name, &g->names[edge]));
+  *out_name = g->names[edge];
+  return TENON_OK;
+}
+
+/* How many lists of tensors it takes. */
+static uint32_t list_count(const tenon_op_t *op) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < op->input_count; i++) count += op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+  return count;
+}
+
+/* Of several lists nothing in the file would say where one ends: an attribute says how many inputs each argument has. */
+static tenon_status_t write_counts(tn_export_t *export, const tn_node_t *node) {
+  tn_writer_t *w = &export->writer;
+  size_t before = w->size;
+  if (list_count(node->op) < 2) return TENON_OK;
+  if (tn_schema_attr(&node->op->schema, TN_OPERAND_COUNTS, strlen(TN_OPERAND_COUNTS)) >= 0)
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "an operator with several lists and an attribute '%s', which says their lengths", TN_OPERAND_COUNTS);
+  for (uint32_t i = node->op->input_count; i-- > 0;) tn_write_int(w, 8, node->operands[i].count);
+  tn_write_int(w, 20, TN_ATTRIBUTE_INTS);
+  tn_write_text(w, 1, TN_OPERAND_COUNTS);
+  tn_write_message(w, 5, before);
+  return w->status;
+}
+
+/* Absent ones at the end are left out, unless a list stands before them; all, where write_counts says which they are. */
+static tenon_status_t write_inputs(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
+  uint32_t lists = list_count(node->op);
+  bool is_end = lists == 0;
+  const char *name;
+  for (uint32_t i = node->op->input_count; i-- > 0;) {
+    const tenon_operand_t *operand = &node->operands[i];
+    bool is_list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+    if (!operand->count && !is_list && !is_end && lists < 2) tn_write_text(&export->writer, 1, "");
+    if (operand->count) is_end = false;
+    for (int32_t k = operand->count; k-- > 0;) {
+      TN_TRY(name_of(export, g, operand->edges[k], &name));
+      tn_write_text(&export->writer, 1, name);
+    }
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t check_results(const tenon_op_t *op) {
+  uint32_t open = 0;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    const tn_argument_t *result = &op->schema.outputs[o];
+    open += result->kind == TENON_KIND_TENSORS && result->count < 0 && result->count_attr < 0;
+  }
+  return open < 2 ? TENON_OK
+                  : tn_fail(TENON_UNIMPLEMENTED, "several lists of results whose lengths its schema does not state");
+}
+
+static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
+  tn_writer_t *w = &export->writer;
+  const tn_schema_t *schema = &node->op->schema;
+  size_t before = w->size;
+  const char *name;
+  TN_TRY(check_results(node->op));
+  if (*schema->overload) tn_write_text(w, 8, schema->overload);
+  tn_write_text(w, 7, schema->ns);
+  TN_TRY(write_counts(export, node));
+  for (uint32_t i = schema->attr_count; i-- > 0;) TN_TRY(tn_export_attr(export, &schema->attrs[i], &node->attrs[i]));
+  tn_write_text(w, 4, schema->name);
+  tn_write_text(w, 3, node->name);
+  for (int32_t o = node->output_count; o-- > 0;) {
+    TN_TRY(name_of(export, g, node->outputs[o], &name));
+    tn_write_text(w, 2, name);
+  }
+  TN_TRY(write_inputs(export, g, node));
+  tn_write_message(w, 1, before);
+  return w->status;
+}
+
+/* An Identity of ONNX's own: one more name for a value. */
+static void write_alias(tn_writer_t *w, const char *from, const char *to) {
+  size_t before = w->size;
+  tn_write_text(w, 4, "Identity");
+  tn_write_text(w, 2, to);
+  tn_write_text(w, 1, from);
+  tn_write_message(w, 1, before);
+}
+
+static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
+  tn_domain_t *domain = export->domains;
+  while (domain && strcmp(domain->name, op->schema.ns) != 0) domain = domain->next;
+  if (!domain) {
+    domain = tn_arena_allocate(&export->arena, sizeof *domain);
+    if (!domain) return tn_no_memory("a domain", sizeof *domain);
+    *domain = (tn_domain_t){export->domains, op->schema.ns, 1};
+    export->domains = domain;
+  }
+  if (op->version > domain->version) domain->version = op->version;
+  return TENON_OK;
+}
+
+/* ---- graphs --------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
+  const tenon_graph_t *graph = g->graph;
+  const char *name;
+  for (size_t n = graph->node_count; n-- > 0 && !is_body;)
+    for (int32_t o = graph->nodes[n].output_count; o-- > 0;) { /* what is known of results, for others who look */
+      const tn_edge_t *edge = &graph->edges[graph->nodes[n].outputs[o]];
+      if (!edge->dtype.bits || !tn_onnx_number(edge->dtype) || edge->ndim < 0) continue;
+      TN_TRY(name_of(export, g, graph->nodes[n].outputs[o], &name));
+      bool is_output = false;
+      for (size_t i = 0; i < graph->output_count; i++)
+        is_output = is_output || (graph->outputs[i] == graph->nodes[n].outputs[o] && !g->aliases[i]);
+      if (!is_output) TN_TRY(tn_export_value(export, 13, graph, graph->nodes[n].outputs[o], name, NULL));
+    }
+  for (size_t i = graph->output_count; i-- > 0;) {
+    TN_TRY(name_of(export, g, graph->outputs[i], &name));
+    if (g->aliases[i]) name = g->aliases[i];
+    TN_TRY(tn_export_value(export, 12, graph, graph->outputs[i], name, graph->output_axes[i]));
+  }
+  for (size_t i = graph->input_count; i-- > 0;)
+    TN_TRY(tn_export_value(export, 11, graph, graph->inputs[i], g->names[graph->inputs[i]], graph->input_axes[i]));
+  return TENON_OK;
+}
+
+static tenon_status_t write_constants(tn_export_t *export, tn_written_t *g) {
+  const char *name;
+  for (size_t e = g->graph->edge_count; e-- > 0;) {
+    if (!g->graph->edges[e].constant || !g->uses[e]) continue;
+    TN_TRY(name_of(export, g, (tenon_edge_t)e, &name));
+    tenon_status_t status = tn_export_tensor(export, 5, name, g->graph->edges[e].constant);
+    if (status != TENON_OK) return tn_prefix(status, "constant '%.200s': ", name);
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const char *name, bool is_body) {
+  tn_writer_t *w = &export->writer;
+  TN_TRY(name_ports(export, g, is_body));
+  TN_TRY(write_ports(export, g, is_body));
+  TN_TRY(write_constants(export, g));
+  tn_write_text(w, 2, name);
+  for (size_t i = g->graph->output_count; i-- > 0;)
+    if (g->aliases[i]) write_alias(w, g->names[g->graph->outputs[i]], g->aliases[i]);
+  for (size_t n = g->graph->node_count; n-- > 0;) {
+    const tn_node_t *node = &g->graph->nodes[n];
+    TN_TRY(note_domain(export, node->op));
+    tenon_status_t status = write_node(export, g, node);
+    if (status != TENON_OK) return tn_prefix(status, "node '%.200s' (%s): ", node->name, node->op->name);
+  }
+  return w->status;
+}
+
+static tenon_status_t write_message(tn_export_t *export, uint32_t field, const char *name, const tenon_graph_t *graph,
+                                    bool is_body) {
+  tn_written_t g = {.graph = graph};
+  size_t before = export->writer.size;
+  if (export->depth >= TN_IMPORT_DEPTH)
+    return tn_fail(TENON_INVALID, "graphs are nested more than %d deep", TN_IMPORT_DEPTH);
+  export->depth++;
+  g.names = tn_arena_array(&export->arena, graph->edge_count + 1, sizeof *g.names);
+  g.aliases = tn_arena_array(&export->arena, graph->output_count + 1, sizeof *g.aliases);
+  if (!g.names || !g.aliases) return tn_no_memory("names", graph->edge_count);
+  tenon_status_t status = tn_graph_uses(graph, &g.uses);
+  if (status == TENON_OK) status = write_graph(export, &g, name, is_body);
+  tn_release_memory(g.uses);
+  export->depth--;
+  tn_write_message(&export->writer, field, before);
+  return status == TENON_OK ? export->writer.status : status;
+}
+
+tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *name, const tenon_graph_t *graph) {
+  return write_message(export, field, name, graph, true);
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------------------ */
+
+/* IR 10 is that of ONNX 1.16, the first with overloads; operator set 21 is its own, of which only Identity is used. */
+enum { IR_VERSION = 10, OPERATOR_SET = 21 };
+
+static void write_opset(tn_writer_t *w, const char *domain, int64_t version) {
+  size_t before = w->size;
+  tn_write_int(w, 2, version);
+  tn_write_text(w, 1, domain);
+  tn_write_message(w, 8, before);
+}
+
+static uint64_t size_of_constants(const tenon_graph_t *graph) {
+  uint64_t sum = 0, size;
+  for (size_t e = 0; e < graph->edge_count; e++) {
+    const tenon_tensor_t *constant = graph->edges[e].constant;
+    if (constant && tn_dtype_bytes(constant->dtype, tenon_count(constant), &size) && size < TN_WRITER_MOST) sum += size;
+  }
+  return sum;
+}
+
+static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *graph) {
+  tn_writer_t *w = &export->writer;
+  uint64_t size = size_of_constants(graph);
+  tn_write_reserve(w, size + size / 64 + 4096);
+  TN_TRY(w->status);
+  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph, false)); /* ONNX wants one */
+  for (tn_domain_t *domain = export->domains; domain; domain = domain->next)
+    write_opset(w, domain->name, domain->version);
+  write_opset(w, "", OPERATOR_SET);
+  tn_write_text(w, 3, tenon_version());
+  tn_write_text(w, 2, "tenon");
+  tn_write_int(w, 1, IR_VERSION);
+  if (export->is_aligned)
+    tn_write_padding(w, 6, 0, TN_EXPORT_ALIGNMENT); /* its doc_string: alignment is from the end */
+  return w->status;
+}
+
+tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
+  tn_export_t export = {0};
+  const char *slash = strrchr(path, '/');
+  TN_TRY(tenon_start());
+  tenon_status_t status = write_model(&export, graph);
+  if (status != TENON_OK) status = tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
+  else status = tn_file_replace(path, tn_writer_get(&export.writer), export.writer.size, 0666);
+  tn_writer_clear(&export.writer);
+  tn_map_clear(&export.names);
+  tn_arena_clear(&export.arena);
+  return status;
+}
