@@ -85,6 +85,9 @@ typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORC
 extern torch_api_t torch;
 extern uint64_t torch_build_version; /* what the bridge speaks: the release itself, or the newest that it knows */
 
+/* Around registrations, and torch_open. */
+void torch_lock(void);
+void torch_unlock(void);
 /* Finds the functions.  false: PyTorch is not loaded, or lacks some; out_error says which. */
 bool torch_open(char *out_error, size_t capacity);
 /* Of a dtype that PyTorch has; false: it has not. */

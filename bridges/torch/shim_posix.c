@@ -2,6 +2,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,10 @@ static void add_dtype(void *library, const char *name, uint32_t dtype) {
   if (code) dtypes[dtype_count].code = code(), dtypes[dtype_count++].dtype = tenon_dtype(dtype);
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+void torch_lock(void) { pthread_mutex_lock(&mutex); }
+void torch_unlock(void) { pthread_mutex_unlock(&mutex); }
+
 bool torch_open(char *out_error, size_t capacity) {
   static bool is_open;
   if (is_open) return true;
@@ -35,7 +40,7 @@ bool torch_open(char *out_error, size_t capacity) {
   *out_error = 0;
   TORCH_FUNCTIONS(FIND)
   TORCH_OPTIONAL(TRY)
-#define CXX(result, name, parameters, symbol)                                                                         \
+#define CXX(result, name, parameters, symbol)                                                                          \
   if (!(*(void **)&torch.name = dlsym(RTLD_DEFAULT, symbol)) && library)                                               \
     *(void **)&torch.name = dlsym(library, symbol); /* and what it needs: libc10 */
   TORCH_CXX(CXX)
@@ -70,9 +75,8 @@ bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
 }
 
 const char *torch_what(void) {
-  const char *what = torch.torch_exception_get_what_without_backtrace
-                         ? torch.torch_exception_get_what_without_backtrace()
-                         : NULL;
+  const char *what =
+      torch.torch_exception_get_what_without_backtrace ? torch.torch_exception_get_what_without_backtrace() : NULL;
   return what && *what ? what : "PyTorch printed why";
 }
 
