@@ -23,7 +23,8 @@ static void add(report_t *report, const char *a, const char *b, const char *c, c
 }
 
 typedef struct registration_t {
-  torch_library_t definitions, kernels, autograd; /* they stay as long as the process; autograd NULL: Python's alone */
+  torch_library_t definitions, kernels, quantised,
+      autograd; /* they stay as long as the process; autograd NULL: Python's alone */
   report_t report;
 } registration_t;
 
@@ -43,12 +44,16 @@ static bool refuse(const char *schema, char *why, size_t capacity) {
   return false;
 }
 
-static bool implement(torch_library_t library, operator_t *self, const char *schema, char *why, size_t capacity) {
+static bool implement(torch_library_t library, torch_library_t second, operator_t *self, const char *schema, char *why,
+                      size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
-  return !torch.torch_library_impl(library, name, thunk, torch_build_version) || refuse(schema, why, capacity);
+  if (torch.torch_library_impl(library, name, thunk, torch_build_version) ||
+      (second && torch.torch_library_impl(second, name, thunk, torch_build_version)))
+    return refuse(schema, why, capacity);
+  return true;
 }
 
 static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema, char *why,
@@ -58,7 +63,7 @@ static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, cha
   *out_schema = self ? operator_schema(self, false) : NULL;
   bool good = *out_schema &&
               (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
-              implement(r->kernels, self, *out_schema, why, capacity);
+              implement(r->kernels, form == FORM_CALL ? r->quantised : NULL, self, *out_schema, why, capacity);
   if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
   return good;
 }
@@ -68,7 +73,7 @@ static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *sc
   operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
   char *overload = self ? operator_schema(self, true) : NULL;
   bool good = overload && (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
-              implement(r->autograd, self, schema, why, capacity);
+              implement(r->autograd, NULL, self, schema, why, capacity);
   free(overload);
   if (!good) operator_free(self);
   return good;
@@ -157,21 +162,22 @@ static tenon_status_t add_all(registration_t *r, const char *library) {
 }
 
 static void forget(const registration_t *r) {
-  const torch_library_t libraries[] = {r->kernels, r->autograd, r->definitions};
-  for (int i = 0; i < 3; i++)
+  const torch_library_t libraries[] = {r->kernels, r->quantised, r->autograd, r->definitions};
+  for (int i = 0; i < 4; i++)
     if (libraries[i]) (void)torch.aoti_torch_delete_library_object(libraries[i]);
   free(r->report.text);
 }
 
 static tenon_status_t register_new(const char *library, uint32_t autograd_key, registered_t **out_made) {
-  registration_t r = {NULL, NULL, NULL, {NULL, 0, false}};
+  registration_t r = {.definitions = NULL};
   registered_t *made = malloc(sizeof *made + strlen(library) + 1);
   if (!made) return fail(TENON_MEMORY, "out of memory");
   strcpy(made->name, library);
   tenon_status_t status = tenon_start();
   if (status != TENON_OK) fail(status, tenon_error());
   else if (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
-           torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels))
+           torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels) ||
+           torch.aoti_torch_library_init_impl(library, "QuantizedCPU", __FILE__, __LINE__, &r.quantised))
     status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
   if (autograd_key) operator_autograd_key = (uint16_t)autograd_key;
   if (status == TENON_OK && autograd_key && torch_sees_gradients() &&

@@ -19,6 +19,10 @@ static bool is_dense(const tenon_tensor_t *t) { /* row-major, as fakes are */
 bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
   torch_tensor_t made = NULL;
   *out = 0;
+  if (tensor->detail) { /* a view of an argument */
+    tenon_tensor_release(tensor);
+    return frame_fail(f, "a result is quantised: use PyTorch's own view", "");
+  }
   if (is_copy || !is_dense(tensor)) {
     tenon_tensor_t *copy = NULL;
     tenon_status_t status = tenon_tensor_copy(tensor, &copy);
@@ -59,7 +63,8 @@ static bool list_of(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_valu
 
 static bool none_of(frame_t *f, torch_value_t *out) {
   torch_tensor_t none = NULL;
-  bool good = !torch.aoti_torch_new_uninitialized_tensor(&none) || frame_fail(f, "PyTorch makes no tensor: ", torch_what());
+  bool good =
+      !torch.aoti_torch_new_uninitialized_tensor(&none) || frame_fail(f, "PyTorch makes no tensor: ", torch_what());
   return *out = (torch_value_t)(uintptr_t)none, good;
 }
 

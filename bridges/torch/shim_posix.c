@@ -68,6 +68,12 @@ bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype) {
   return false;
 }
 
+bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype) {
+  enum { QINT8 = 12, QUINT8 = 13, QINT32 = 14 }; /* of c10::ScalarType; files of PyTorch's have these numbers */
+  if (code < QINT8 || code > QINT32) return false;
+  return *out_dtype = tenon_dtype(code == QINT8 ? TENON_I8 : code == QUINT8 ? TENON_U8 : TENON_I32), true;
+}
+
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
   for (int i = 0; i < dtype_count; i++)
     if (tenon_dtype_id(dtypes[i].dtype) == tenon_dtype_id(dtype)) return *out_code = dtypes[i].code, true;

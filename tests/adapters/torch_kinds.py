@@ -58,6 +58,22 @@ static tenon_status_t positive_run(tenon_call_t *c) {
   return c->host->resize(c, 0, 1, &n);
 }
 static tenon_status_t fails_run(tenon_call_t *c) { return tenon_fail(c, TENON_INVALID, "this is all that it does"); }
+static double number(const tenon_tensor_t *t, int64_t i) {
+  if (t->dtype.bits == 8) return t->dtype.code == 1 ? (double)((uint8_t *)t->data)[i] : (double)((int8_t *)t->data)[i];
+  if (t->dtype.code == 2) return t->dtype.bits == 64 ? ((double *)t->data)[i] : (double)((float *)t->data)[i];
+  return t->dtype.bits == 64 ? (double)((int64_t *)t->data)[i] : (double)((int32_t *)t->data)[i];
+}
+static tenon_status_t real_run(tenon_call_t *c) { /* the numbers that a quantised tensor stands for; of a plain one its own */
+  const tenon_tensor_t *x = c->inputs[0];
+  const tenon_detail_t *q = x->detail;
+  for (int64_t i = 0; i < tenon_count(x); i++) {
+    int64_t at = 0, rest = i;
+    for (int32_t d = x->ndim - 1; q && d >= 0; rest /= x->shape[d--])
+      if (d == q->axis) at = rest % x->shape[d];
+    ((float *)c->outputs[0]->data)[i] = (float)(q ? (number(x, i) - number(q->zero_point, at)) * number(q->scale, at) : number(x, i));
+  }
+  return TENON_OK;
+}
 TENON_LIBRARY(kinds, "1.0.0",
   TENON_OP("scale_(Tensor(a!) x, *, float by) -> Tensor(a!)", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", scale_run)),
   TENON_OP("total(Tensor[] xs, Tensor? more=None, *, str['none', 'one', 'two'] choice='none', float? extra=None) -> Tensor",
@@ -66,5 +82,6 @@ TENON_LIBRARY(kinds, "1.0.0",
   TENON_OP("powers(Tensor x, *, int n) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_STATE(powers_create, free), TENON_KERNEL("cpu", powers_run)),
   TENON_OP("noise(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_RANDOM), TENON_INFER(noise_infer), TENON_KERNEL("cpu", noise_run)),
   TENON_OP("positive(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(positive_infer), TENON_KERNEL("cpu", positive_run)),
+  TENON_OP("real(Tensor x) -> Tensor", TENON_TYPES("x: i8|u8|i32; out = f32"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu quantised", real_run)),
   TENON_OP("fails(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails_run)))
 """
