@@ -46,6 +46,10 @@ bool frame_quantised(frame_t *frame, torch_tensor_t handle, tenon_tensor_t *tens
 void frame_quantised_close(frame_t *frame);
 /* Makes PyTorch's results of Tenon's, whose references it takes over. */
 bool frame_results(frame_t *frame, tenon_tensor_t **outputs, torch_value_t *out);
+/* Gradients of these leaves (NULL: zeros) as a list; takes the references over. */
+bool frame_gradients(frame_t *frame, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, torch_value_t *out);
+/* A list of results; takes the references over. */
+bool frame_list(frame_t *frame, tenon_tensor_t **tensors, size_t count, bool is_copy, torch_value_t *out);
 bool frame_result(frame_t *frame, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out);
 /* Frees the arguments and all that was made of them. */
 void frame_close(frame_t *frame);

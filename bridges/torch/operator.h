@@ -6,8 +6,11 @@
 
 enum { OPERATOR_MOST = 64, OPERATORS_MOST = 4096 };
 
+struct frame_t;
+
 typedef struct operator_t {
-  const tenon_op_t *op;
+  const tenon_op_t *op; /* NULL: `run` is called in its place */
+  void (*run)(struct frame_t *frame, torch_value_t *stack, torch_value_t *out);
   const char *name; /* "demo::gelu" */
   uint32_t traits, argument_count, input_count, attr_count, output_count;
   tenon_argument_t *arguments; /* in the schema's order */
@@ -31,6 +34,11 @@ char *operator_schema(const operator_t *self, bool is_autograd);
 void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results);
 /* The number of PyTorch's key for autograd, which differs between releases. */
 extern uint16_t operator_autograd_key;
+/* Models: the operator that runs them, and its gradient (model.c). */
+const operator_t *model_operator(bool is_gradient);
+const char *model_schema(bool is_gradient);
+/* Compiles a model for a device, or finds that it was; false: tenon_error(), or `why` says why not. */
+bool model_compile(const char *path, const char *device, char *why, size_t capacity);
 /* Runs a call; throws after a failure, when all arguments are freed. */
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results);
 /* A function that calls an operator, since kernels of PyTorch's are given no context.  NULL: all are in use. */

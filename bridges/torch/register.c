@@ -44,8 +44,8 @@ static bool refuse(const char *schema, char *why, size_t capacity) {
   return false;
 }
 
-static bool implement(torch_library_t library, torch_library_t second, operator_t *self, const char *schema, char *why,
-                      size_t capacity) {
+static bool implement(torch_library_t library, torch_library_t second, const operator_t *self, const char *schema,
+                      char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
@@ -161,6 +161,19 @@ static tenon_status_t add_all(registration_t *r, const char *library) {
   return TENON_NOT_FOUND;
 }
 
+/* The namespace of models: no library's. */
+static tenon_status_t add_models(registration_t *r) {
+  for (int i = 0; i < 2; i++) {
+    const operator_t *self = model_operator(i);
+    const char *schema = model_schema(i);
+    if ((define_schema(r->definitions, self, schema) && !refuse(schema, error, sizeof error)) ||
+        !implement(r->kernels, NULL, self, schema, error, sizeof error))
+      return TENON_UNKNOWN;
+    add(&r->report, self->name, "", schema, "", "");
+  }
+  return r->report.failed ? fail(TENON_MEMORY, "out of memory") : TENON_OK;
+}
+
 static void forget(const registration_t *r) {
   const torch_library_t libraries[] = {r->kernels, r->quantised, r->autograd, r->definitions};
   for (int i = 0; i < 4; i++)
@@ -183,7 +196,7 @@ static tenon_status_t register_new(const char *library, uint32_t autograd_key, r
   if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
       torch.aoti_torch_library_init_impl(library, "AutogradCPU", __FILE__, __LINE__, &r.autograd))
     r.autograd = NULL;
-  if (status == TENON_OK) status = add_all(&r, library);
+  if (status == TENON_OK) status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
   made->report = r.report.text;
   if (status != TENON_OK) forget(&r), free(made);
   else made->next = registered, registered = made, *out_made = made;
@@ -217,9 +230,18 @@ tenon_status_t tenon_torch_load(const char *path, const char **out_error) {
   *out_error = error;
   tenon_status_t status = tenon_library_load(path, 0, &library);
   if (status != TENON_OK) return fail(status, tenon_error());
-  status = tenon_torch_register(tenon_library_name(library), 0, NULL, out_error);
+  if (tenon_library_op_count(library)) /* else it adds kernels to those of others */
+    status = tenon_torch_register(tenon_library_name(library), 0, NULL, out_error);
+  if (status == TENON_OK) status = tenon_torch_register("tenon", 0, NULL, out_error);
   tenon_library_release(library);
   return status;
+}
+
+tenon_status_t tenon_torch_model(const char *path, const char *device, const char **out_error) {
+  *out_error = error;
+  tenon_status_t status = tenon_torch_register("tenon", 0, NULL, out_error);
+  if (status != TENON_OK) return status;
+  return model_compile(path, device, error, sizeof error) ? TENON_OK : TENON_INVALID;
 }
 
 void tenon_torch_release(char *report) { free(report); }

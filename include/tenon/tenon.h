@@ -842,7 +842,11 @@ enum {
   /* On a device that records work: a run of shapes that are new is recorded, and later ones of these shapes enqueue that
    * as one.  Recordings keep memory of their own, 8 at most.  What cannot be recorded (a node that falls back, or that
    * reads a value on the host) runs as ever; the dump "placement" says why. */
-  TENON_COMPILE_RECORD = 2
+  TENON_COMPILE_RECORD = 2,
+  /* Runs with inputs that require gradients make a history (docs/autograd.md): the outputs have gradients where their
+   * operators have.  On the CPU alone; each node is a call through dispatch, and none is fused with others.  Outputs with a
+   * history may be inputs, or views of them; outputs that are given have none.  The executable outlives the histories. */
+  TENON_COMPILE_GRADIENTS = 4
 };
 
 /* Verifies, infers, folds, chooses kernels.  An executable is reentrant: several threads may run it at once. */

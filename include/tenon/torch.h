@@ -14,7 +14,7 @@ extern "C" {
  * that is registered already stays so.  Errors as below, and those of loading. */
 TENON_API tenon_status_t tenon_torch_load(const char *path, const char **out_error);
 /* Registers all operators of a loaded library (its namespace, "demo") with their schemas and kernels for the CPU: from then on
- * torch.ops.demo.gelu, in TorchScript and in exported programs too, as long as the process; "core" are the built-in ones.  Again it
+ * torch.ops.demo.gelu, in TorchScript and in exported programs too, as long as the process; "core" are the built-in ones, "tenon" is tenon::run, which runs models (tenon_torch_load registers it too).  Again it
  * only gives the report (out_report may be NULL), which has a line for each:
  * name, tab, why it was left out ("": it was not), tab, schema, tab, and the schema of its gradient NAME.vjp, of operators that
  * state no rule but may have a gradient by their parts, tab, and "autograd" if there is an overload NAME.autograd: calls that
@@ -26,6 +26,10 @@ TENON_API tenon_status_t tenon_torch_load(const char *path, const char **out_err
 TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
                                               const char **out_error);
 TENON_API void tenon_torch_release(char *report);
+/* Compiles a model (ONNX) for a device ("cpu", "opencl:1") now, and not at its first call of tenon::run(inputs, model=path,
+ * device=device), which finds it by these words; it stays as long as the process.  Operators of custom domains are those of
+ * libraries that are loaded. */
+TENON_API tenon_status_t tenon_torch_model(const char *path, const char *device, const char **out_error);
 
 #ifdef __cplusplus
 }
