@@ -45,7 +45,7 @@ bool torch_open(char *out_error, size_t capacity) {
     *(void **)&torch.name = dlsym(library, symbol); /* and what it needs: libc10 */
   TORCH_CXX(CXX)
   if (!torch.aoti_torch_abi_version) {
-    snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch first");
+    snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch, or link libtorch, before");
     return false;
   }
   const uint64_t version = torch.aoti_torch_abi_version();

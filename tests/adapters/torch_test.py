@@ -584,7 +584,7 @@ for count in 2, 1, 2:
         code = ("import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); report, error = ctypes.c_void_p(), ctypes.c_char_p(); "
                 "status = lib.tenon_torch_register(b'core', 0, ctypes.byref(report), ctypes.byref(error)); print(status, error.value.decode())")
         done = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "libtenon_torch.so")], capture_output=True, text=True, check=True)
-        self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch first\n")
+        self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch, or link libtorch, before\n")
         source, old = os.path.join(FOLDER, "old.c"), os.path.join(FOLDER, "libtorch_cpu.so")
         with open(source, "w", encoding="utf-8") as file:  # as far as the bridge can see: PyTorch 2.9
             file.write("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 9ul << 48; }\nint aoti_torch_get_dim(void *t, long *d) { return 1; }\n")
