@@ -61,11 +61,11 @@ static tenon_status_t compile(const char *path, const char *device, bool has_gra
   return TENON_OK;
 }
 
-bool model_compile(const char *path, const char *device, char *why, size_t capacity) {
+tenon_status_t model_compile(const char *path, const char *device, char *why, size_t capacity) {
   const model_t *model;
   tenon_status_t status = compile(path, device, false, &model);
   if (status != TENON_OK) snprintf(why, capacity, "%s", status == TENON_MEMORY ? "out of memory" : tenon_error());
-  return status == TENON_OK;
+  return status;
 }
 
 /* ---- calls -------------------------------------------------------------------------------------------------------- */

@@ -37,8 +37,8 @@ extern uint16_t operator_autograd_key;
 /* Models: the operator that runs them, and its gradient (model.c). */
 const operator_t *model_operator(bool is_gradient);
 const char *model_schema(bool is_gradient);
-/* Compiles a model for a device, or finds that it was; false: tenon_error(), or `why` says why not. */
-bool model_compile(const char *path, const char *device, char *why, size_t capacity);
+/* Compiles a model for a device, or finds that it was; `why` says why not. */
+tenon_status_t model_compile(const char *path, const char *device, char *why, size_t capacity);
 /* Runs a call; throws after a failure, when all arguments are freed. */
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results);
 /* A function that calls an operator, since kernels of PyTorch's are given no context.  NULL: all are in use. */

@@ -240,8 +240,7 @@ tenon_status_t tenon_torch_load(const char *path, const char **out_error) {
 tenon_status_t tenon_torch_model(const char *path, const char *device, const char **out_error) {
   *out_error = error;
   tenon_status_t status = tenon_torch_register("tenon", 0, NULL, out_error);
-  if (status != TENON_OK) return status;
-  return model_compile(path, device, error, sizeof error) ? TENON_OK : TENON_INVALID;
+  return status == TENON_OK ? model_compile(path, device, error, sizeof error) : status;
 }
 
 void tenon_torch_release(char *report) { free(report); }

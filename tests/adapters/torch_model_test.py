@@ -167,9 +167,9 @@ class Models(unittest.TestCase):
             with self.subTest(text=text), self.assertRaisesRegex(RuntimeError, text):
                 call()
             self.assertEqual(model(torch.zeros(1, 4), y)[0].tolist(), [y.tolist()])
-        with self.assertRaises(tenon.Error):
+        with self.assertRaises(tenon.NotFoundError):
             tenon.torch.load(os.path.join(FOLDER, "nowhere.onnx"))
-        with self.assertRaisesRegex(tenon.Error, "abacus"):
+        with self.assertRaisesRegex(tenon.UnimplementedError, "abacus"):
             tenon.torch.load(self.custom, device="abacus")
 
     def test_threads(self):

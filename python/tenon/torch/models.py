@@ -98,6 +98,7 @@ class Model:
         self._path, self._device = os.path.abspath(path), device
         ports, error = _ports(self._path), ctypes.c_char_p()
         if bridge.tenon_torch_model(self._path.encode(), device.encode(), ctypes.byref(error)):
+            ports.compile(device=device)  # raises the same, of its class
             raise _core.Error(f"{self._path}: {error.value.decode()}")
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self._names = [name for name, _, _ in ports.inputs]
