@@ -129,7 +129,7 @@ static tenon_status_t hold(const tenon_op_t *op) {
 
 typedef struct registered_t { /* as long as the process */
   struct registered_t *next;
-  char *report;
+  registration_t registration;
   char name[];
 } registered_t;
 
@@ -197,7 +197,7 @@ static tenon_status_t register_new(const char *library, uint32_t autograd_key, r
       torch.aoti_torch_library_init_impl(library, "AutogradCPU", __FILE__, __LINE__, &r.autograd))
     r.autograd = NULL;
   if (status == TENON_OK) status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
-  made->report = r.report.text;
+  made->registration = r;
   if (status != TENON_OK) forget(&r), free(made);
   else made->next = registered, registered = made, *out_made = made;
   return status;
@@ -209,9 +209,9 @@ static tenon_status_t register_library(const char *library, uint32_t autograd_ke
   while (found && strcmp(found->name, library) != 0) found = found->next;
   tenon_status_t status = found ? TENON_OK : register_new(library, autograd_key, &found);
   if (status != TENON_OK || !out_report) return status;
-  const size_t size = strlen(found->report) + 1;
-  if (!(*out_report = malloc(size))) return fail(TENON_MEMORY, "out of memory");
-  memcpy(*out_report, found->report, size);
+  const report_t *report = &found->registration.report;
+  if (!(*out_report = malloc(report->size + 1))) return fail(TENON_MEMORY, "out of memory");
+  memcpy(*out_report, report->text, report->size + 1);
   return TENON_OK;
 }
 
