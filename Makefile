@@ -63,7 +63,7 @@ install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
 format: ## clang-format over the sources
-	@find include src devices ops tools python examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
+	@find include src devices ops tools bridges python examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*

@@ -6,7 +6,8 @@
 #include <string.h>
 
 void frame_open(frame_t *f, const operator_t *self, bool is_counted) {
-  f->self = self, f->argument = NULL, f->is_counted = is_counted, f->blocks = NULL, f->used = 0, *f->why = 0;
+  f->self = self, f->argument = NULL, f->is_counted = is_counted, f->quantised = NULL, f->blocks = NULL, f->used = 0,
+  *f->why = 0;
   f->counted_count = f->tensor_list_count = f->list_count = f->string_count = 0;
   for (uint32_t i = 0; i < self->argument_count; i++) f->handles[i] = NULL;
 }
@@ -42,15 +43,20 @@ static tenon_tensor_t *tensor_of(frame_t *f, torch_tensor_t handle, tenon_tensor
                 torch.aoti_torch_get_strides(handle, &strides) | torch.aoti_torch_get_dtype(handle, &code) |
                 torch.aoti_torch_get_device_type(handle, &device);
   bad |= f->argument && f->argument->is_written ? torch.torch_get_mutable_data_ptr(handle, &data)
-                                 : torch.torch_get_const_data_ptr(handle, (const void **)&data);
+                                                : torch.torch_get_const_data_ptr(handle, (const void **)&data);
   if (bad) return frame_fail(f, "PyTorch does not tell what the tensor is: ", torch_what()), NULL;
   if (device != torch.aoti_torch_device_type_cpu())
     return frame_fail(f, "the tensor is not in the CPU's memory: move it there", ""), NULL;
-  if (!torch_dtype_from(code, &dtype)) return frame_fail(f, "its dtype has no counterpart in Tenon", ""), NULL;
-  tenon_status_t status =
-      is_counted ? tenon_tensor_borrow(data, dtype, (int32_t)ndim, shape, strides, NULL, NULL, &view)
-                 : tenon_tensor_view(view, data, dtype, (int32_t)ndim, shape, strides, NULL);
-  return status == TENON_OK ? view : (frame_fail(f, tenon_error(), ""), NULL);
+  const bool is_quantised = torch_dtype_stored(code, &dtype);
+  if (!is_quantised && !torch_dtype_from(code, &dtype))
+    return frame_fail(f, "its dtype has no counterpart in Tenon", ""), NULL;
+  tenon_status_t status = is_counted
+                              ? tenon_tensor_borrow(data, dtype, (int32_t)ndim, shape, strides, NULL, NULL, &view)
+                              : tenon_tensor_view(view, data, dtype, (int32_t)ndim, shape, strides, NULL);
+  if (status != TENON_OK) return frame_fail(f, tenon_error(), ""), NULL;
+  if (!is_quantised || frame_quantised(f, handle, view)) return view;
+  if (is_counted) tenon_tensor_release(view);
+  return NULL;
 }
 
 static torch_value_t *items_of(frame_t *f, torch_value_t value, size_t *out_count) {
@@ -150,17 +156,17 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   case TENON_KIND_FLOAT: return memcpy(&out->as.f, &value, 8), true;
   case TENON_KIND_CHOICE: return choice_set(f, value, out);
   case TENON_KIND_DTYPE:
-    return torch_dtype_from((int32_t)value, &out->as.dtype) || frame_fail(f, "the dtype has no counterpart in Tenon", "");
+    return torch_dtype_from((int32_t)value, &out->as.dtype) ||
+           frame_fail(f, "the dtype has no counterpart in Tenon", "");
   case TENON_KIND_DEVICE: /* the type in the upper half */
     out->as.device = (tenon_device_t){1, 0};
-    return (int32_t)(value >> 32) == torch.aoti_torch_device_type_cpu() || frame_fail(f, "the device is not the CPU", "");
+    return (int32_t)(value >> 32) == torch.aoti_torch_device_type_cpu() ||
+           frame_fail(f, "the device is not the CPU", "");
   case TENON_KIND_STRS: return strings_set(f, value, out);
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
   case TENON_KIND_FLOATS: return numbers_set(f, value, out);
-  default: /* STR */
-    out->as.s = text_of(f, value, &size);
-    return out->count = (uint32_t)size, out->as.s != NULL;
+  default: /* STR */ out->as.s = text_of(f, value, &size); return out->count = (uint32_t)size, out->as.s != NULL;
   }
 }
 
@@ -195,6 +201,7 @@ bool frame_arguments(frame_t *f, const torch_value_t *stack) {
 }
 
 void frame_close(frame_t *f) {
+  frame_quantised_close(f);
   for (uint32_t i = 0; i < f->counted_count; i++) tenon_tensor_release(f->counted[i]);
   for (uint32_t k = 0; k < f->tensor_list_count; k++)
     for (size_t i = 0; i < f->tensor_lists[k].count; i++) {
@@ -207,4 +214,3 @@ void frame_close(frame_t *f) {
   for (uint32_t i = 0; i < f->string_count; i++) (void)torch.torch_delete_string(f->strings[i]);
   for (block_t *block = f->blocks, *next; block; block = next) next = block->next, free(block);
 }
-

@@ -72,19 +72,38 @@ static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
   return zeros;
 }
 
-static bool give(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, int32_t count, torch_value_t *out) {
-  torch_list_t list = NULL;
-  bool good = !torch.torch_new_list_reserve_size((size_t)count, &list);
-  for (int32_t i = 0; i < count; i++) { /* that do not depend on it have zeros */
-    torch_value_t value = 0;
-    if (good && !grads[i] && !(grads[i] = zeros_like(leaves[i]))) good = frame_fail(f, tenon_error(), "");
-    if (good) good = frame_result(f, grads[i], false, &value) && !torch.torch_list_push_back(list, value);
-    else tenon_tensor_release(grads[i]);
-  }
-  if (!good && !*f->why) frame_fail(f, "PyTorch makes no list of the gradients: ", torch_what());
-  if (!good && list) (void)torch.torch_delete_list(list);
-  *out = (torch_value_t)(uintptr_t)list;
-  return good;
+static bool is_within(const tenon_tensor_t *t, const tenon_tensor_t *of) { /* does it begin in the memory of that? */
+  int64_t last = 0;
+  for (int32_t d = 0; d < of->ndim; d++) last += (of->shape[d] - 1) * of->strides[d];
+  const uintptr_t begin = (uintptr_t)of->data, at = (uintptr_t)t->data;
+  return tenon_count(of) && at >= begin && at <= begin + (uintptr_t)last * (of->dtype.bits / 8);
+}
+
+/* A gradient that is one that was given, or a view of it, is PyTorch's memory: a result must be its own. */
+static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
+  for (uint32_t k = 0; k < f->tensor_list_count; k++)
+    for (size_t i = 0; i < f->tensor_lists[k].count; i++)
+      if (is_within(t, f->tensor_lists[k].tensors[i])) return true;
+  for (uint32_t i = 0; i < f->counted_count; i++)
+    if (is_within(t, f->counted[i])) return true;
+  return false;
+}
+
+static bool own(frame_t *f, tenon_tensor_t **grad) {
+  tenon_tensor_t *copy;
+  if (!is_lent(f, *grad)) return true;
+  if (tenon_tensor_copy(*grad, &copy) != TENON_OK) return frame_fail(f, tenon_error(), "");
+  tenon_tensor_release(*grad);
+  return *grad = copy, true;
+}
+
+bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, torch_value_t *out) {
+  bool good = true;
+  for (size_t i = 0; i < count && good; i++) /* that do not depend on it have zeros */
+    good = grads[i] ? own(f, &grads[i]) : (grads[i] = zeros_like(leaves[i])) || frame_fail(f, tenon_error(), "");
+  if (good) return frame_list(f, grads, count, false, out);
+  for (size_t i = 0; i < count; i++) tenon_tensor_release(grads[i]);
+  return false;
 }
 
 /* The operator's call again, recorded by Tenon, and back: behind the arguments are the gradients of results (a list), which
@@ -109,7 +128,7 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
     status = tenon_gradients(starts, grads->tensors, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
   if (status != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
   for (uint32_t o = 0; o < self->output_count; o++) tenon_tensor_release(outputs[o]);
-  if (!*f->why) (void)give(f, leaves, made, leaf_count, out);
+  if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, out);
 }
 
 /* ---- the call ----------------------------------------------------------------------------------------------------- */
@@ -127,7 +146,7 @@ void operator_call(const operator_t *self, torch_value_t *stack, uint64_t argume
   (void)arguments; /* as the schema that was registered says */
   follow_threads();
   frame_open(&f, self, self->keeps || self->is_gradient);
-  (self->is_gradient ? backward : forward)(&f, stack, out);
+  (self->run ? self->run : self->is_gradient ? backward : forward)(&f, stack, out);
   frame_close(&f);
   if (*f.why) torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, f.why); /* throws */
   memcpy(stack, out, results * sizeof *out);

@@ -29,6 +29,7 @@ typedef struct frame_t { /* counts say what of the arrays is set */
   torch_list_t lists[OPERATOR_MOST + 1];
   torch_string_t strings[OPERATOR_MOST];
   uint32_t counted_count, tensor_list_count, list_count, string_count;
+  struct quantised_t *quantised; /* arguments that are */
   block_t *blocks;
   size_t used;
   char why[700]; /* "": no failure */
@@ -40,8 +41,15 @@ void frame_open(frame_t *frame, const operator_t *self, bool is_counted);
 bool frame_arguments(frame_t *frame, const torch_value_t *stack);
 /* A list of tensors that is no argument of the operator's own. */
 const list_t *frame_tensors(frame_t *frame, torch_value_t value);
+/* Scale and zero point of a quantised argument, for its tensor. */
+bool frame_quantised(frame_t *frame, torch_tensor_t handle, tenon_tensor_t *tensor);
+void frame_quantised_close(frame_t *frame);
 /* Makes PyTorch's results of Tenon's, whose references it takes over. */
 bool frame_results(frame_t *frame, tenon_tensor_t **outputs, torch_value_t *out);
+/* Gradients of these leaves (NULL: zeros) as a list; takes the references over. */
+bool frame_gradients(frame_t *frame, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, torch_value_t *out);
+/* A list of results; takes the references over. */
+bool frame_list(frame_t *frame, tenon_tensor_t **tensors, size_t count, bool is_copy, torch_value_t *out);
 bool frame_result(frame_t *frame, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out);
 /* Frees the arguments and all that was made of them. */
 void frame_close(frame_t *frame);

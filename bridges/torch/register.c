@@ -23,7 +23,8 @@ static void add(report_t *report, const char *a, const char *b, const char *c, c
 }
 
 typedef struct registration_t {
-  torch_library_t definitions, kernels, autograd; /* they stay as long as the process; autograd NULL: Python's alone */
+  torch_library_t definitions, kernels, quantised,
+      autograd; /* they stay as long as the process; autograd NULL: Python's alone */
   report_t report;
 } registration_t;
 
@@ -43,12 +44,16 @@ static bool refuse(const char *schema, char *why, size_t capacity) {
   return false;
 }
 
-static bool implement(torch_library_t library, operator_t *self, const char *schema, char *why, size_t capacity) {
+static bool implement(torch_library_t library, torch_library_t second, const operator_t *self, const char *schema,
+                      char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
-  return !torch.torch_library_impl(library, name, thunk, torch_build_version) || refuse(schema, why, capacity);
+  if (torch.torch_library_impl(library, name, thunk, torch_build_version) ||
+      (second && torch.torch_library_impl(second, name, thunk, torch_build_version)))
+    return refuse(schema, why, capacity);
+  return true;
 }
 
 static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema, char *why,
@@ -56,8 +61,9 @@ static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, cha
   snprintf(why, capacity, "out of memory");
   operator_t *self = operator_new(op, form, why, capacity);
   *out_schema = self ? operator_schema(self, false) : NULL;
-  bool good = *out_schema && (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
-              implement(r->kernels, self, *out_schema, why, capacity);
+  bool good = *out_schema &&
+              (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
+              implement(r->kernels, form == FORM_CALL ? r->quantised : NULL, self, *out_schema, why, capacity);
   if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
   return good;
 }
@@ -67,7 +73,7 @@ static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *sc
   operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
   char *overload = self ? operator_schema(self, true) : NULL;
   bool good = overload && (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
-              implement(r->autograd, self, schema, why, capacity);
+              implement(r->autograd, NULL, self, schema, why, capacity);
   free(overload);
   if (!good) operator_free(self);
   return good;
@@ -119,41 +125,122 @@ static tenon_status_t hold(const tenon_op_t *op) {
   return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL) : TENON_OK;
 }
 
-tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
-                                    const char **out_error) {
-  static char error[1000];
+/* ---- libraries ---------------------------------------------------------------------------------------------------- */
+
+typedef struct registered_t { /* as long as the process */
+  struct registered_t *next;
+  registration_t registration;
+  char name[];
+} registered_t;
+
+static registered_t *registered; /* the lock's */
+static _Thread_local char error[1000];
+
+static tenon_status_t fail(tenon_status_t status, const char *reason) {
+  snprintf(error, sizeof error, "%s", reason);
+  return status;
+}
+
+/* Each operator of that name: with PyTorch, and in the report. */
+static tenon_status_t add_all(registration_t *r, const char *library) {
   const tenon_op_t *const *ops = NULL;
   int32_t count = 0, found = 0;
-  registration_t r = {NULL, NULL, NULL, {NULL, 0, false}};
   const size_t size = strlen(library);
-  *out_report = NULL, *out_error = error;
-  if (!torch_open(error, sizeof error)) return TENON_UNAVAILABLE;
-  tenon_status_t status = tenon_start();
-  if (status == TENON_OK) status = tenon_ops_list(&ops, &count);
-  if (status == TENON_OK && (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
-                             torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels))) {
-    snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
-    return tenon_ops_release(ops), TENON_UNKNOWN;
-  }
-  operator_autograd_key = (uint16_t)autograd_key;
-  if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
-      torch.aoti_torch_library_init_impl(library, "AutogradCPU", __FILE__, __LINE__, &r.autograd))
-    r.autograd = NULL;
+  tenon_status_t status = tenon_ops_list(&ops, &count);
   for (int32_t i = 0; i < count && status == TENON_OK; i++) {
     tenon_op_info_t info = {.size = sizeof info};
     tenon_op_info(ops[i], &info);
     if (strncmp(info.name, library, size) != 0 || strncmp(info.name + size, "::", 2) != 0) continue;
     if (!found++) status = hold(ops[i]);
-    if (status == TENON_OK) add_operator(&r, ops[i]);
+    if (status == TENON_OK) add_operator(r, ops[i]);
   }
   tenon_ops_release(ops);
-  if (status != TENON_OK) snprintf(error, sizeof error, "%s", tenon_error());
-  else if (!found)
-    status = TENON_NOT_FOUND, snprintf(error, sizeof error, "no library '%s' with operators is loaded", library);
-  else if (r.report.failed) status = TENON_MEMORY, snprintf(error, sizeof error, "out of memory");
-  if (status == TENON_OK) *out_report = r.report.text;
-  else free(r.report.text);
+  if (status != TENON_OK) return fail(status, tenon_error());
+  if (found) return r->report.failed ? fail(TENON_MEMORY, "out of memory") : TENON_OK;
+  snprintf(error, sizeof error, "no library '%s' with operators is loaded", library);
+  return TENON_NOT_FOUND;
+}
+
+/* The namespace of models: no library's. */
+static tenon_status_t add_models(registration_t *r) {
+  for (int i = 0; i < 2; i++) {
+    const operator_t *self = model_operator(i);
+    const char *schema = model_schema(i);
+    if ((define_schema(r->definitions, self, schema) && !refuse(schema, error, sizeof error)) ||
+        !implement(r->kernels, NULL, self, schema, error, sizeof error))
+      return TENON_UNKNOWN;
+    add(&r->report, self->name, "", schema, "", "");
+  }
+  return r->report.failed ? fail(TENON_MEMORY, "out of memory") : TENON_OK;
+}
+
+static void forget(const registration_t *r) {
+  const torch_library_t libraries[] = {r->kernels, r->quantised, r->autograd, r->definitions};
+  for (int i = 0; i < 4; i++)
+    if (libraries[i]) (void)torch.aoti_torch_delete_library_object(libraries[i]);
+  free(r->report.text);
+}
+
+static tenon_status_t register_new(const char *library, uint32_t autograd_key, registered_t **out_made) {
+  registration_t r = {.definitions = NULL};
+  registered_t *made = malloc(sizeof *made + strlen(library) + 1);
+  if (!made) return fail(TENON_MEMORY, "out of memory");
+  strcpy(made->name, library);
+  tenon_status_t status = tenon_start();
+  if (status != TENON_OK) fail(status, tenon_error());
+  else if (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
+           torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels) ||
+           torch.aoti_torch_library_init_impl(library, "QuantizedCPU", __FILE__, __LINE__, &r.quantised))
+    status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+  if (autograd_key) operator_autograd_key = (uint16_t)autograd_key;
+  if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
+      torch.aoti_torch_library_init_impl(library, "AutogradCPU", __FILE__, __LINE__, &r.autograd))
+    r.autograd = NULL;
+  if (status == TENON_OK) status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
+  made->registration = r;
+  if (status != TENON_OK) forget(&r), free(made);
+  else made->next = registered, registered = made, *out_made = made;
   return status;
+}
+
+static tenon_status_t register_library(const char *library, uint32_t autograd_key, char **out_report) {
+  if (!torch_open(error, sizeof error)) return TENON_UNAVAILABLE;
+  registered_t *found = registered;
+  while (found && strcmp(found->name, library) != 0) found = found->next;
+  tenon_status_t status = found ? TENON_OK : register_new(library, autograd_key, &found);
+  if (status != TENON_OK || !out_report) return status;
+  const report_t *report = &found->registration.report;
+  if (!(*out_report = malloc(report->size + 1))) return fail(TENON_MEMORY, "out of memory");
+  memcpy(*out_report, report->text, report->size + 1);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
+                                    const char **out_error) {
+  if (out_report) *out_report = NULL;
+  *out_error = error;
+  torch_lock();
+  tenon_status_t status = register_library(library, autograd_key, out_report);
+  torch_unlock();
+  return status;
+}
+
+tenon_status_t tenon_torch_load(const char *path, const char **out_error) {
+  tenon_library_t *library = NULL;
+  *out_error = error;
+  tenon_status_t status = tenon_library_load(path, 0, &library);
+  if (status != TENON_OK) return fail(status, tenon_error());
+  if (tenon_library_op_count(library)) /* else it adds kernels to those of others */
+    status = tenon_torch_register(tenon_library_name(library), 0, NULL, out_error);
+  if (status == TENON_OK) status = tenon_torch_register("tenon", 0, NULL, out_error);
+  tenon_library_release(library);
+  return status;
+}
+
+tenon_status_t tenon_torch_model(const char *path, const char *device, const char **out_error) {
+  *out_error = error;
+  tenon_status_t status = tenon_torch_register("tenon", 0, NULL, out_error);
+  return status == TENON_OK ? model_compile(path, device, error, sizeof error) : status;
 }
 
 void tenon_torch_release(char *report) { free(report); }

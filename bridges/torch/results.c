@@ -19,6 +19,10 @@ static bool is_dense(const tenon_tensor_t *t) { /* row-major, as fakes are */
 bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
   torch_tensor_t made = NULL;
   *out = 0;
+  if (tensor->detail) { /* a view of an argument */
+    tenon_tensor_release(tensor);
+    return frame_fail(f, "a result is quantised: use PyTorch's own view", "");
+  }
   if (is_copy || !is_dense(tensor)) {
     tenon_tensor_t *copy = NULL;
     tenon_status_t status = tenon_tensor_copy(tensor, &copy);
@@ -41,25 +45,33 @@ bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_
   return good;
 }
 
-static bool list_of(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
+bool frame_list(frame_t *f, tenon_tensor_t **tensors, size_t count, bool is_copy, torch_value_t *out) {
   torch_list_t list = NULL;
-  bool good = !torch.torch_new_list_reserve_size((size_t)tensor->shape[0], &list);
-  for (int64_t i = 0; good && i < tensor->shape[0]; i++) {
-    tenon_tensor_t *item = ((tenon_tensor_t **)tensor->data)[i];
+  bool good = !torch.torch_new_list_reserve_size(count, &list);
+  for (size_t i = 0; i < count; i++) {
     torch_value_t value = 0;
-    tenon_tensor_retain(item);
-    good = frame_result(f, item, is_copy, &value) && !torch.torch_list_push_back(list, value);
+    if (good) good = frame_result(f, tensors[i], is_copy, &value) && !torch.torch_list_push_back(list, value);
+    else tenon_tensor_release(tensors[i]);
   }
   if (!good && !*f->why) frame_fail(f, "PyTorch makes no list of the results: ", torch_what());
   if (!good && list) (void)torch.torch_delete_list(list);
-  tenon_tensor_release(tensor);
   *out = (torch_value_t)(uintptr_t)list;
+  return good;
+}
+
+static bool list_of(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
+  tenon_tensor_t **items = tensor->data;
+  const size_t count = (size_t)tensor->shape[0];
+  for (size_t i = 0; i < count; i++) tenon_tensor_retain(items[i]);
+  bool good = frame_list(f, items, count, is_copy, out);
+  tenon_tensor_release(tensor);
   return good;
 }
 
 static bool none_of(frame_t *f, torch_value_t *out) {
   torch_tensor_t none = NULL;
-  bool good = !torch.aoti_torch_new_uninitialized_tensor(&none) || frame_fail(f, "PyTorch makes no tensor: ", torch_what());
+  bool good =
+      !torch.aoti_torch_new_uninitialized_tensor(&none) || frame_fail(f, "PyTorch makes no tensor: ", torch_what());
   return *out = (torch_value_t)(uintptr_t)none, good;
 }
 

@@ -9,7 +9,8 @@
 
 /* A word of PyTorch's schemas that is no name. */
 static bool is_word(const char *name) {
-  static const char *const words[] = {"and", "or", "not", "if", "else", "for", "in", "is", "def", "return", "while", "None"};
+  static const char *const words[] = {"and", "or", "not", "if",     "else",  "for",
+                                      "in",  "is", "def", "return", "while", "None"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i], name) == 0) return true;
   return false;

@@ -34,6 +34,7 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(int32_t, aoti_torch_empty_strided, (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_tensor_t *)) \
   X(int32_t, torch_from_blob, (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor_t *, int32_t, const uint8_t *, int64_t, void (*)(void *, void *), void *)) \
   X(int32_t, aoti_torch_new_uninitialized_tensor, (torch_tensor_t *)) \
+  X(int32_t, aoti_torch_new_tensor_handle, (torch_tensor_t, torch_tensor_t *)) \
   X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor_t)) \
   X(int32_t, torch_new_list_reserve_size, (size_t, torch_list_t *)) \
   X(int32_t, torch_list_size, (torch_list_t, size_t *)) \
@@ -64,9 +65,11 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(int32_t, torch_tag_pointwise, (void)) \
   X(int32_t, torch_tag_nondeterministic_seeded, (void)) \
   X(int32_t, aoti_torch_cpu_randint_low_out, (torch_tensor_t, int64_t, int64_t, const int64_t *, int64_t))
-/* Of C++, with plain parameters: not promised, so they are tried before they are used; see torch_sees_gradients. */
+/* Of C++, with plain parameters: not promised, so they are tried before they are used (torch_sees_gradients), or not needed:
+ * without qscheme PyTorch is asked what may fail, which takes it 10 ms. */
 #define TORCH_CXX(X) /* name, symbol */ \
   X(void, operator_delete, (void *), "_ZdlPv") /* boxes of releases before 2.13 */ \
+  X(uint8_t, qscheme, (torch_tensor_t), "_ZN2at4_ops7qscheme4callERKNS_6TensorE") \
   X(bool, requires_grad, (const void *), "_ZNK3c1010TensorImpl13requires_gradEv") \
   X(torch_tensor_t, forward_grad, (const void *, uint64_t, torch_tensor_t), "_ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE") \
   X(bool, is_excluded, (uint16_t), "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE") \
@@ -85,10 +88,15 @@ typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORC
 extern torch_api_t torch;
 extern uint64_t torch_build_version; /* what the bridge speaks: the release itself, or the newest that it knows */
 
+/* Around registrations, and torch_open. */
+void torch_lock(void);
+void torch_unlock(void);
 /* Finds the functions.  false: PyTorch is not loaded, or lacks some; out_error says which. */
 bool torch_open(char *out_error, size_t capacity);
 /* Of a dtype that PyTorch has; false: it has not. */
 bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype);
+/* Of the numbers that a quantised tensor stores; false: its dtype is none of quantised tensors. */
+bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype);
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code);
 /* Whether PyTorch's functions tell which tensors gradients are wanted of; where they do not, its Python asks for each call. */
 bool torch_sees_gradients(void);

@@ -2,6 +2,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,10 @@ static void add_dtype(void *library, const char *name, uint32_t dtype) {
   if (code) dtypes[dtype_count].code = code(), dtypes[dtype_count++].dtype = tenon_dtype(dtype);
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+void torch_lock(void) { pthread_mutex_lock(&mutex); }
+void torch_unlock(void) { pthread_mutex_unlock(&mutex); }
+
 bool torch_open(char *out_error, size_t capacity) {
   static bool is_open;
   if (is_open) return true;
@@ -35,12 +40,12 @@ bool torch_open(char *out_error, size_t capacity) {
   *out_error = 0;
   TORCH_FUNCTIONS(FIND)
   TORCH_OPTIONAL(TRY)
-#define CXX(result, name, parameters, symbol)                                                                         \
+#define CXX(result, name, parameters, symbol)                                                                          \
   if (!(*(void **)&torch.name = dlsym(RTLD_DEFAULT, symbol)) && library)                                               \
     *(void **)&torch.name = dlsym(library, symbol); /* and what it needs: libc10 */
   TORCH_CXX(CXX)
   if (!torch.aoti_torch_abi_version) {
-    snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch first");
+    snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch, or link libtorch, before");
     return false;
   }
   const uint64_t version = torch.aoti_torch_abi_version();
@@ -63,6 +68,12 @@ bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype) {
   return false;
 }
 
+bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype) {
+  enum { QINT8 = 12, QUINT8 = 13, QINT32 = 14 }; /* of c10::ScalarType; files of PyTorch's have these numbers */
+  if (code < QINT8 || code > QINT32) return false;
+  return *out_dtype = tenon_dtype(code == QINT8 ? TENON_I8 : code == QUINT8 ? TENON_U8 : TENON_I32), true;
+}
+
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
   for (int i = 0; i < dtype_count; i++)
     if (tenon_dtype_id(dtypes[i].dtype) == tenon_dtype_id(dtype)) return *out_code = dtypes[i].code, true;
@@ -70,9 +81,8 @@ bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
 }
 
 const char *torch_what(void) {
-  const char *what = torch.torch_exception_get_what_without_backtrace
-                         ? torch.torch_exception_get_what_without_backtrace()
-                         : NULL;
+  const char *what =
+      torch.torch_exception_get_what_without_backtrace ? torch.torch_exception_get_what_without_backtrace() : NULL;
   return what && *what ? what : "PyTorch printed why";
 }
 

@@ -203,6 +203,11 @@ TENON_API tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, in
  * and then `room_strides` has ndim places to write them) are the caller's and must outlive the view. */
 TENON_API tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype, int32_t ndim,
                                            int64_t *shape, int64_t *strides, int64_t *room_strides);
+/* What the stored numbers of a quantised tensor stand for (op.h), a view's on the stack too: kernels that say "quantised" look
+ * at it, other operators refuse the tensor.  NULL: they stand for themselves.  `detail` and its tensors are the caller's and
+ * outlive the tensor's use.  Errors: a kind other than 1; no scale, or not one for each index of the axis; an axis or a block
+ * that the tensor has not. */
+TENON_API tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detail_t *detail);
 /* A list of tensors, as `Tensor[]` arguments take; retains its items. */
 TENON_API tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, tenon_tensor_t **out_tensor);
 TENON_API void tenon_tensor_retain(tenon_tensor_t *tensor);
@@ -875,7 +880,11 @@ enum {
   /* On a device that records work: a run of shapes that are new is recorded, and later ones of these shapes enqueue that
    * as one.  Recordings keep memory of their own, 8 at most.  What cannot be recorded (a node that falls back, or that
    * reads a value on the host) runs as ever; the dump "placement" says why. */
-  TENON_COMPILE_RECORD = 2
+  TENON_COMPILE_RECORD = 2,
+  /* Runs with inputs that require gradients make a history (docs/autograd.md): the outputs have gradients where their
+   * operators have.  On the CPU alone; each node is a call through dispatch, and none is fused with others.  Outputs with a
+   * history may be inputs, or views of them; outputs that are given have none.  The executable outlives the histories. */
+  TENON_COMPILE_GRADIENTS = 4
 };
 
 /* Verifies, infers, folds, chooses kernels.  An executable is reentrant: several threads may run it at once. */

@@ -96,14 +96,27 @@ static bool import_view(const exchange_t *table, const dl_tensor_t *dl, argument
   return argument->is_reference = true;
 }
 
+/* What its library says, with the argument's name and without the C++ stack behind it. */
+static bool refuse_view(const char *op, const char *name) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  char line[300];
+  snprintf(line, sizeof line, "%s", bytes ? PyBytes_AsString(bytes) : "its library gives no DLPack of it");
+  line[strcspn(line, "\n")] = 0;
+  PyErr_Format(PyExc_BufferError, "%s: argument %s: %s%s", op, name, line,
+               strstr(line, "QInt") ? ": quantised tensors come by torch.ops (tenon.torch.register)" : "");
+  Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace), Py_XDECREF(text), Py_XDECREF(bytes);
+  return false;
+}
+
 bool exchange_view(const exchange_t *table, PyObject *object, const char *op, const char *name, argument_t *argument) {
   dl_tensor_t dl;
-  (void)op, (void)name;
   if (!table->view) {
     if (!dlpack_import(object, &argument->tensor)) return false;
     return argument->is_reference = true;
   }
-  if (table->view(object, &dl) != 0) return false;
+  if (table->view(object, &dl) != 0) return refuse_view(op, name);
   if (dl.device.type != 1) return import_view(table, &dl, argument);
   tenon_status_t status = tenon_tensor_view(&argument->view, (char *)dl.data + dl.byte_offset, dl.dtype, dl.ndim,
                                             dl.shape, dl.strides, argument->strides);

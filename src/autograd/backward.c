@@ -294,7 +294,7 @@ static tenon_status_t run_node(task_t *t, entry_t *entry) {
       if (t->targets[i] == result) tenon_tensor_retain(t->captured[i] = entry->grads[r]);
   }
   if (status == TENON_OK && node->kind != TN_NODE_LEAF) status = run_edges(t, entry);
-  return status;
+  return status == TENON_OK || !node->label ? status : tn_prefix(status, "node '%s': ", node->label);
 }
 
 static void drop_grads(entry_t *entry) {

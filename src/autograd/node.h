@@ -66,6 +66,7 @@ struct tn_node_t {
   uint8_t uses_library; /* its library cannot go meanwhile */
   uint8_t owns_attrs;
   const tenon_op_t *op; /* NULL: leaf, function */
+  const char *label;    /* the node of a graph whose run it is of; NULL: none */
   void *state;
   struct tenon_bound_t *bound; /* that owns the state, if @state is read; NULL: the operator does */
   const tenon_value_t *attrs;

@@ -355,6 +355,8 @@ static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node,
   if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED))
     tn_registry_use(op->library), node->uses_library = 1;
   if (op->gradient.reads_state) node->bound = tn_bound_retain(call->state);
+  const char *label = tn_thread()->graph_node;
+  if (label) node->label = tn_arena_text(&node->arena, label, strlen(label));
   TN_TRY(copy_attrs(node, call));
   add_edges(node, p, call);
   return save_inputs(node, p, call, out_extents);

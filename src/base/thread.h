@@ -53,6 +53,7 @@ typedef struct tn_thread_t {
   tenon_generator_t own_generator;    /* of tenon_random_seed */
   int32_t no_gradient;                /* what calls without a gradient do, 0: as the process says */
   int32_t frees;                      /* it is freeing histories */
+  const char *graph_node;             /* that it runs, for messages of histories; NULL: none */
   struct tn_node_t *dead_nodes;       /* that it still has to free */
   void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */

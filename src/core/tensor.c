@@ -305,6 +305,31 @@ tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t
   return TENON_OK;
 }
 
+static tenon_status_t check_detail(const tenon_tensor_t *t, const tenon_detail_t *detail) {
+  if (detail->size < sizeof *detail || detail->kind != 1)
+    return tn_fail(TENON_INVALID, "a detail of kind %u: expected 1, quantised", detail->kind);
+  if (detail->axis < -1 || detail->axis >= t->ndim || detail->block < 0)
+    return tn_fail(TENON_INVALID, "quantised along axis %d, in blocks of %d: the tensor has %d axes", (int)detail->axis,
+                   (int)detail->block, (int)t->ndim);
+  if (!detail->scale) return tn_fail(TENON_INVALID, "a quantised tensor has no scale");
+  int64_t least = detail->axis < 0 ? 1 : t->shape[detail->axis];
+  if (detail->block) least = (least + detail->block - 1) / detail->block;
+  const tenon_tensor_t *parts[] = {detail->scale, detail->zero_point};
+  for (int i = 0; i < 2; i++) {
+    if (!parts[i] || tenon_count(parts[i]) == least || (detail->block && tenon_count(parts[i]) > least)) continue;
+    return tn_fail(TENON_INVALID, "a quantised tensor's %s has %lld elements: expected %lld",
+                   i ? "zero point" : "scale", (long long)tenon_count(parts[i]), (long long)least);
+  }
+  return TENON_OK;
+}
+
+tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detail_t *detail) {
+  if (detail) TN_TRY(check_detail(tensor, detail));
+  tensor->detail = detail;
+  tn_tensor_mark(tensor);
+  return TENON_OK;
+}
+
 tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, tenon_tensor_t **out_tensor) {
   if (count < 0) return tn_fail(TENON_INVALID, "a list of %d tensors", (int)count);
   int64_t shape[1] = {count};

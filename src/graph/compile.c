@@ -161,8 +161,8 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_simplify(e->graph));
     TN_TRY(tn_pass_sweep(e->graph));
-    if (!e->is_planned) TN_TRY(tn_pass_claim(e, options));
-    TN_TRY(tn_pass_fuse(e->graph));
+    if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_claim(e, options));
+    if (!e->has_gradients) TN_TRY(tn_pass_fuse(e->graph));
     TN_TRY(tn_pass_sweep(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }
@@ -170,7 +170,7 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pins_check(e->graph, e->source, options)); /* to the CPU, where all of it is */
   } else {
     TN_TRY(tn_place_graph(e->graph, e->source, options, e->claims, &e->place));
-    e->is_planned = tn_placement_is_of_host(&e->place, e->graph);
+    e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->place, e->graph);
   }
   TN_TRY(make_steps(e));
   if (e->is_planned) return TENON_OK;
@@ -196,7 +196,13 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   tenon_compile_t wanted = {.size = sizeof wanted};
   if (options) memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
   e->is_planned = is_of_cpu(&wanted);
-  tenon_status_t status = compile(e, graph, &wanted);
+  tenon_status_t status = TENON_OK;
+  if (wanted.flags & TENON_COMPILE_GRADIENTS) {
+    if (!e->is_planned)
+      status = tn_fail(TENON_UNIMPLEMENTED, "runs that make a history are of the CPU, not of other devices");
+    e->is_planned = false, e->has_gradients = true, wanted.device = (tenon_device_t){1, 0}, wanted.device_count = 0;
+  }
+  if (status == TENON_OK) status = compile(e, graph, &wanted);
   if (status != TENON_OK) tenon_executable_release(e);
   else *out_executable = e;
   return status;

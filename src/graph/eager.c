@@ -9,6 +9,7 @@
 #include "base/poll.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "device/plugin.h"
 #include "dispatch/call.h"
@@ -95,11 +96,20 @@ static tenon_status_t bring(eager_t *run, int32_t edge, int32_t home, tenon_tens
   return *out_tensor = *there, TENON_OK;
 }
 
+/* A copy that gradients go through. */
+static tenon_status_t copy_recorded(tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
+  const tenon_op_t *contiguous;
+  TN_TRY(tenon_op_find("core::contiguous", &contiguous));
+  *out_tensor = NULL;
+  return tenon_op_call(contiguous, NULL, &tensor, out_tensor, 0);
+}
+
 /* One tensor as an argument wants it; owned by the caller. */
 static tenon_status_t argument(eager_t *run, const tn_argument_t *wanted, int32_t home, int32_t edge,
                                tenon_tensor_t **out_tensor) {
   tenon_tensor_t *t;
   TN_TRY(bring(run, edge, wanted->is_host ? run->executable->place.host : home, &t));
+  if (wanted->is_written && tenon_tensor_requires_grad(t)) return copy_recorded(t, out_tensor);
   if (wanted->is_written) return tenon_tensor_copy_to(t, t->device, out_tensor); /* others may look at it */
   tenon_tensor_retain(*out_tensor = t);
   return TENON_OK;
@@ -162,7 +172,10 @@ static tenon_status_t run_node(eager_t *run, int32_t index) {
   memset(inputs, 0, room);
   int32_t home = run->executable->place.nodes[index].home;
   tenon_status_t status = gather(run, step->node, home, inputs);
+  const char *before = tn_thread()->graph_node;
+  tn_thread()->graph_node = run->executable->has_gradients ? step->node->name : NULL;
   if (status == TENON_OK) status = tn_call_with(op, step->node->attrs, step->state, inputs, outputs, step->wanted);
+  tn_thread()->graph_node = before;
   if (status == TENON_OK) scatter(run, step->node, home, inputs, outputs);
   for (uint32_t i = 0; i < op->input_count; i++) tenon_tensor_release(inputs[i]);
   tn_scratch_reset(mark);
@@ -262,6 +275,8 @@ tenon_status_t tn_eager_values(tenon_executable_t *e, tenon_tensor_t *const *inp
 }
 
 static tenon_status_t give(const tenon_executable_t *e, tenon_tensor_t *value, size_t i, tenon_tensor_t **outputs) {
+  if (!outputs[i] && e->has_gradients && tenon_tensor_requires_grad(value))
+    return tenon_tensor_retain(outputs[i] = value), TENON_OK;
   if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
   tenon_status_t status = tn_place_copy_into(value, outputs[i]);
   return status == TENON_OK ? status : tn_prefix(status, "output '%s': ", e->graph->output_names[i]);

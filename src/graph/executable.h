@@ -38,6 +38,7 @@ struct tenon_executable_t {
   size_t library_count, library_capacity;
   struct tn_run_t *idle;     /* states that no run uses now */
   bool is_planned;           /* all on the CPU; else each node is a call: eager.c */
+  bool has_gradients;        /* runs make a history: each node is a call */
   tn_placement_t place;      /* of nodes, where runs are not planned */
   tn_recorded_t recorded;    /* runs on a device */
   tenon_tensor_t **placed;   /* constants on homes beside the host: edge * homes + home */

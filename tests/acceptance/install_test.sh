@@ -35,6 +35,17 @@ target_link_libraries(program tenon::tenon)
 add_executable(fluent fluent.cc)
 target_link_libraries(fluent tenon::tenon)
 target_compile_features(fluent PRIVATE cxx_std_17)
+add_executable(torch torch.cc)
+target_link_libraries(torch tenon::torch)
+C
+cat >"$work/torch.cc" <<'C'
+#include <cstdio>
+#include <cstring>
+#include <tenon/torch.h>
+int main(int, char **argv) { // libtorch is not linked
+  const char *why;
+  return tenon_torch_load(argv[1], &why) == TENON_UNAVAILABLE && std::strstr(why, "PyTorch is not loaded") ? 0 : (std::puts(why), 1);
+}
 C
 cat >"$work/fluent.cc" <<'C'
 #include <tenon/tenon.hpp>
@@ -47,6 +58,7 @@ check "CMake finds the package" cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX
 check "tenon_add_library and tenon::tenon build" cmake --build "$work/build"
 check "the program loads the library and finds its operator" "$work/build/program" "$work/build/demo.so"
 check "a program of lambdas runs" "$work/build/fluent"
+check "tenon::torch says that PyTorch is not there" "$work/build/torch" "$work/build/demo.so"
 if command -v pkg-config >/dev/null; then
   pc() { PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)") pkg-config "$@" tenon; }
   check "pkg-config knows the version" test "$(pc --modversion)" = 1.0.0

@@ -5,6 +5,7 @@
 as leaks_test.py does."""
 import os
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))), "python"))
@@ -12,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.abspath(os.environ.get("TENON_BUILD", os
 import numpy as np  # noqa: E402
 
 import tenon  # noqa: E402
+from torch_kinds import KINDS  # noqa: E402
 
 ROUNDS = 10
 core = tenon.ops.core
@@ -53,10 +55,19 @@ def with_torch():
     import tenon.torch
     tenon.torch.register(demo), tenon.torch.register(ops)
     x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "kinds.c"), "w", encoding="utf-8") as file:
+            file.write(KINDS)
+        tenon.torch.register(tenon.load(file.name))
+    one, rows = torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), torch.quantize_per_channel(x, torch.ones(4), torch.zeros(4, dtype=torch.int64), 0, torch.qint8)
+    model = tenon.torch.load(os.path.join(ROOT, "tests/data/models/convolution.onnx"))
+    image = torch.ones([e if isinstance(e, int) else 2 for e in model.inputs[0][2]], requires_grad=True)
     for _ in range(ROUNDS):
         torch.ops.demo.gelu(x), torch.ops.demo.gelu(w).sum().backward(), demo.gelu(x), core.add(x, x)
         torch.ops.pytest.sum_all([x[0], x[1]]), torch.ops.pytest.add_to(torch.ones(3), torch.ones(3)), torch.ops.pytest.positive(x[0])
         refused(torch.ops.pytest.fails, x), refused(torch.ops.demo.gelu, x.int())
+        torch.ops.kinds.real(one), torch.ops.kinds.real(rows), refused(torch.ops.demo.gelu, rows), refused(demo.gelu, one)
+        model(image)[0].sum().backward(), refused(model, x), refused(torch.ops.tenon.run, [x], model="nowhere")
 
 
 with_numpy()

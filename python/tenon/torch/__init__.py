@@ -32,6 +32,7 @@ def _bridge():
         library = ctypes.CDLL(path)
         library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
+        library.tenon_torch_model.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         _bridge.library = library
     return _bridge.library
 
@@ -69,8 +70,8 @@ def load(path, device="cpu"):
 
     Operators of custom domains are those of the libraries that are loaded: tenon.load("ops.so") comes before.
     """
-    models.register()
-    return models.Model(os.fspath(path), device)
+    models.register(_bridge())
+    return models.Model(os.fspath(path), device, _bridge())
 
 
 def onnx_functions(library):

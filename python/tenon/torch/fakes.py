@@ -72,15 +72,15 @@ def _found(most):
     return torch.library.get_ctx().new_dynamic_size(**bounds)
 
 
-def _guard_or_false(condition):
+def guard_or_false(condition):
     from torch.fx.experimental.symbolic_shapes import guard_or_false as guard  # takes long to import, and only tracing needs it
     return guard(condition)
 
 
 def _broadcast(a, b):
-    if _guard_or_false(a == b) or _guard_or_false(b == 1):
+    if guard_or_false(a == b) or guard_or_false(b == 1):
         return a
-    if _guard_or_false(a == 1):
+    if guard_or_false(a == 1):
         return b
     torch._check(a == b)
     return a
@@ -106,7 +106,7 @@ def _extent(tree, symbols, made):
         if any(laters):  # of integers that tensors hold
             if operation == "broadcast" and laters != [True, True]:
                 known = _extent(tree[3 if laters[0] else 2], symbols, made)
-                made[key] = _extent(tree[2 if laters[0] else 3], symbols, made) if _guard_or_false(known == 1) else known
+                made[key] = _extent(tree[2 if laters[0] else 3], symbols, made) if guard_or_false(known == 1) else known
             else:
                 made[key] = _found(None)
         elif operation in _OPERATIONS:

@@ -7,6 +7,7 @@ from torch.autograd import forward_ad
 
 from .. import _core
 from .arguments import bound
+from .fakes import guard_or_false
 
 _JOINT = "_COLONS_"
 
@@ -256,9 +257,25 @@ def functions_by_parts(op, gradient):
     return setup, backward
 
 
+def _sum_to(x, shape):
+    """x.sum_to_size(shape).  PyTorch's asks of every extent whether it is 1, also of those that only data tells."""
+    if not any(isinstance(extent, torch.SymInt) for extent in (*x.shape, *shape)):
+        return x.sum_to_size(shape)
+    leading = x.dim() - len(shape)
+    ones = []
+    for i, extent in enumerate(shape, leading):
+        if guard_or_false(extent == 1):
+            ones.append(i)
+        else:
+            torch._check(extent == x.shape[i])
+    if ones:
+        x = x.sum(ones, keepdim=True)
+    return x.sum(list(range(leading))) if leading else x
+
+
 # Views, and what has a shape that is known: PyTorch's own, which share memory and trace.
 _OWN = {"core::identity": lambda x: x, "core::expand": lambda x, shape: x.expand(shape), "core::reshape": lambda x, shape: x.reshape(shape),
-        "core::sum_to": lambda x, shape: x.sum_to_size(shape)}
+        "core::sum_to": _sum_to}
 
 
 class _Named:

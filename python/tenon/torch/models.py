@@ -1,30 +1,27 @@
-"""Models that Tenon runs, as one operator of PyTorch's: tenon::run(Tensor[] inputs, *, str model, str device) -> Tensor[]."""
+"""Models that Tenon runs, as one operator of PyTorch's: tenon::run(Tensor[] inputs, *, str model, str device) -> Tensor[].
+
+Its kernel and its gradient's are of libtenon_torch.so, so that files that PyTorch saves run without Python; here are fakes and autograd.
+"""
+import ctypes
+import functools
 import os
 
 import torch
 
 from .. import _core, graph
+from . import gradients
 from .dtypes import DTYPES
 
-_models = {}  # (path, device): executable
 _home = []
 
 
-def executable_of(model, device):
-    if (model, device) not in _models:
-        _models[model, device] = graph.load(model).compile(device=device)
-    return _models[model, device]
-
-
-def _run(inputs, *, model, device="cpu"):  # PyTorch leaves out what is the default
-    made = executable_of(model, device)(*(t.detach() for t in inputs))
-    made = list(made) if isinstance(made, tuple) else [made]
-    given = {t.untyped_storage().data_ptr() for t in inputs}
-    return [t.clone() if t.untyped_storage().data_ptr() in given else t for t in made]  # a model may give an input back
+@functools.lru_cache(maxsize=None)
+def _ports(model):
+    return graph.load(model)
 
 
 def _fake(inputs, *, model, device="cpu"):
-    ports, symbols = executable_of(model, device).graph, {}
+    ports, symbols = _ports(model), {}
     for (name, _, extents), tensor in zip(ports.inputs, inputs):
         for stated, found in zip(extents or (), tensor.shape):
             if isinstance(stated, str):
@@ -38,27 +35,71 @@ def _fake(inputs, *, model, device="cpu"):
     return made
 
 
-def register():
+def _fake_gradient(inputs, grads, given, wanted, *, model, device="cpu"):
+    return [torch.empty(inputs[i].shape, dtype=inputs[i].dtype, device=inputs[i].device) for i in wanted]
+
+
+# Autograd: functions of single tensors, since PyTorch's transforms take no lists.
+
+def _forward(*inputs, **named):
+    return tuple(torch.ops.tenon.run(list(inputs), **named))
+
+
+def _setup(ctx, inputs, output, named):
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs)
+    ctx.named = named
+
+
+def _backward(ctx, *grads):
+    inputs = ctx.saved_tensors
+    wanted, given = [i for i in range(len(inputs)) if ctx.needs_input_grad[i]], [i for i, g in enumerate(grads) if g is not None]
+    if not wanted or not given:
+        return tuple(None for _ in inputs)
+    made = dict(zip(wanted, torch.ops.tenon.run.vjp(list(inputs), [grads[i].contiguous() for i in given], given, wanted, **ctx.named)))
+    return tuple(made.get(i) for i in range(len(inputs)))
+
+
+def _gradient(*tensors, count, given, wanted, **named):
+    return tuple(torch.ops.tenon.run.vjp(list(tensors[:count]), list(tensors[count:]), given, wanted, **named))
+
+
+def _second(ctx, *grads):
+    raise _core.UnimplementedError("tenon::run: the gradient of a model that Tenon runs has no gradient of its own")
+
+
+def _vmap(info, in_dims, inputs, *, model, device="cpu"):
+    made = [torch.ops.tenon.run([t if d is None else t.select(d, i) for t, d in zip(inputs, in_dims[0])], model=model, device=device) for i in range(info.batch_size)]
+    return [torch.stack(parts) for parts in zip(*made)], [0 for _ in made[0]]
+
+
+def register(bridge):
     """Once."""
-    if not _home:
-        home = torch.library.Library("tenon", "FRAGMENT")
-        home.define("run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
-        home.impl("run", _run, "CPU")
-        torch.library.register_fake("tenon::run", _fake, lib=home)
-        torch.library.register_autograd("tenon::run", _no_gradient, lib=home)
-        _home.append(home)
-
-
-def _no_gradient(ctx, *grads):
-    raise _core.UnimplementedError("a model that Tenon runs has no gradient: give it inputs that want none (x.detach())")
+    if _home:
+        return
+    error = ctypes.c_char_p()
+    if bridge.tenon_torch_register(b"tenon", 0, None, ctypes.byref(error)):
+        raise _core.Error(f"tenon::run was not registered with PyTorch: {error.value.decode()}")
+    home = torch.library.Library("tenon", "FRAGMENT")
+    torch.library.register_fake("tenon::run", _fake, lib=home)
+    torch.library.register_fake("tenon::run.vjp", _fake_gradient, lib=home)
+    torch.library.register_vmap("tenon::run", _vmap, lib=home)
+    run = gradients.kernel("tenon::run", lambda: _forward, _setup, _backward)
+    vjp = gradients.kernel("tenon::run.vjp", lambda: _gradient, lambda ctx, inputs, output, named: None, _second)
+    home.impl("run", lambda inputs, **named: list(run(*inputs, **named)), "Autograd")
+    home.impl("run.vjp", lambda inputs, grads, given, wanted, **named: list(vjp(*inputs, *grads, count=len(inputs), given=given, wanted=wanted, **named)), "Autograd")
+    _home.append(home)
 
 
 class Model:
-    """A model that Tenon runs, called with PyTorch's tensors, in the order of its inputs or by name.  It has no gradient."""
+    """A model that Tenon runs, called with PyTorch's tensors, in the order of its inputs or by name."""
 
-    def __init__(self, path, device):
+    def __init__(self, path, device, bridge):
         self._path, self._device = os.path.abspath(path), device
-        ports = executable_of(self._path, device).graph
+        ports, error = _ports(self._path), ctypes.c_char_p()
+        if bridge.tenon_torch_model(self._path.encode(), device.encode(), ctypes.byref(error)):
+            ports.compile(device=device)  # raises the same, of its class
+            raise _core.Error(f"{self._path}: {error.value.decode()}")
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self._names = [name for name, _, _ in ports.inputs]
 

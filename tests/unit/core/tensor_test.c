@@ -280,6 +280,41 @@ TEST("what has no memory of its own to keep cannot leave by DLPack") {
   tenon_tensor_release(s), tenon_tensor_release(list), tenon_tensor_release(t);
 }
 
+TEST("a tensor is quantised by a detail that fits it, and refuses others") {
+  tenon_tensor_t *x, *one, *three;
+  int64_t shape[] = {2, 3}, strides[2];
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_U8), 2, shape, &x), TENON_OK);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 0, NULL, &one), TENON_OK);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape + 1, &three), TENON_OK);
+  const tenon_detail_t whole = {sizeof whole, 1, -1, 0, one, NULL}, columns = {sizeof columns, 1, 1, 0, three, three};
+  CHECK_STATUS(tenon_tensor_detail_set(x, &whole), TENON_OK);
+  CHECK(x->detail == &whole && x->keys & TN_KEY_DETAIL);
+  CHECK_STATUS(tenon_tensor_detail_set(x, &columns), TENON_OK);
+  const struct {
+    tenon_detail_t detail;
+    const char *why;
+  } bad[] = {{{sizeof whole, 2, -1, 0, one, NULL}, "kind 2"},
+             {{sizeof whole, 1, 2, 0, three, NULL}, "along axis 2"},
+             {{sizeof whole, 1, -2, 0, one, NULL}, "along axis -2"},
+             {{sizeof whole, 1, -1, 0, NULL, NULL}, "no scale"},
+             {{sizeof whole, 1, 0, 0, three, NULL}, "scale has 3 elements: expected 2"},
+             {{sizeof whole, 1, 1, 0, three, one}, "zero point has 1 elements: expected 3"},
+             {{sizeof whole, 1, 1, -1, three, NULL}, "in blocks of -1"},
+             {{0, 1, -1, 0, one, NULL}, "detail"}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    CHECK_STATUS(tenon_tensor_detail_set(x, &bad[i].detail), TENON_INVALID);
+    CHECK_TEXT(tenon_error(), bad[i].why);
+    CHECK(x->detail == &columns);
+  }
+  CHECK_STATUS(tenon_tensor_detail_set(x, NULL), TENON_OK);
+  CHECK(!x->detail && !(x->keys & TN_KEY_DETAIL));
+  tenon_tensor_t view;
+  CHECK_STATUS(tenon_tensor_view(&view, x->data, x->dtype, 2, shape, NULL, strides), TENON_OK);
+  CHECK_STATUS(tenon_tensor_detail_set(&view, &whole), TENON_OK);
+  CHECK(view.keys & TN_KEY_DETAIL);
+  tenon_tensor_release(x), tenon_tensor_release(one), tenon_tensor_release(three);
+}
+
 TEST("memory of a tensor lives as long as views of it, which share nothing else") {
   tenon_tensor_t *x = tensor_of("f32[2,2] 1 2 3 4"), *view = NULL, *next = NULL;
   int64_t shape[1] = {2};
