@@ -303,6 +303,16 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.assertIn("torch.ops.demo.gelu.default", graph.code)
         self.assertTrue(torch.equal(graph(torch.zeros(7)), torch.ones(7)))
 
+    def test_gradients_by_parts_for_one_input_of_several(self):
+        q, k = torch.randn(3, 1, 2, 3, 4), torch.randn(1, 2, 3, 4)
+        def grad(t):
+            return torch.func.grad(lambda t: core.attention(t, k, k)[0].square().sum())(t)
+        expected = torch.stack([torch.func.grad(lambda t: (torch.softmax(t @ k.mT / 2, -1) @ k).square().sum())(t) for t in q])
+        torch.testing.assert_close(torch.stack([grad(t) for t in q]), expected)
+        torch.testing.assert_close(torch.vmap(grad)(q), expected)
+        w = q.requires_grad_()
+        torch.testing.assert_close(torch.autograd.grad(core.attention(w[0], k, k)[0].square().sum(), w)[0][0], expected[0])
+
     def test_vmap_is_one_call_after_the_other(self):
         for name, _, attrs, arrays, wanted in CASES:
             if wanted != [0] or isinstance(arrays[0], list) or 0 in arrays[0].shape:
@@ -518,6 +528,11 @@ for count in 2, 1, 2:
         f = torch.ops.mine3.product
         for shapes in ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (4, 1, 3)), ((), (2,)):  # what was broadcast is summed
             self.assertTrue(torch.autograd.gradcheck(f, tuple(torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes)))
+        a, b = torch.randn(2, 3, dtype=torch.float64)
+        self.assertTrue(torch.equal(torch.func.jacrev(f)(a, b), torch.diag(b)))
+        self.assertTrue(torch.equal(torch.vmap(torch.func.grad(lambda a: f(a, b).sum()), in_dims=1)(a.expand(2, 3).t()), b.expand(2, 3)))
+        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient has no gradient itself"):
+            torch.func.jacrev(torch.func.jacrev(f))(a, b)
         x = torch.randn(3, dtype=torch.float64, requires_grad=True)
         with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient has no gradient itself"):  # not 0
             torch.autograd.gradgradcheck(f, (x, x))

@@ -234,6 +234,7 @@ def functions_by_parts(op, gradient):
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
         ctx.count = len(inputs)
+        ctx.set_materialize_grads(False)  # a result that no gradient came for may be made of nothing that wants one
         values = bound(op, inputs, keyword_only_inputs or {})
         ctx.values, saved = {}, []
         for name, value in values.items():
