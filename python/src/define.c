@@ -69,6 +69,17 @@ static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
          (!a->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
 }
 
+static void raise_result(const char *op, int32_t o, bool is_open, const tenon_tensor_t *given,
+                         const tenon_tensor_t *expected) {
+  PyObject *shape = tuple_of(given->shape, given->ndim);
+  PyObject *stated =
+      is_open ? PyUnicode_FromString("one that tenon.meta allows") : tuple_of(expected->shape, expected->ndim);
+  if (shape && stated)
+    raise_invalid("%s: its kernel gave a tensor of dtype %s and shape %S as result %d: expected dtype %s and shape %S",
+                  op, tenon_dtype_name(given->dtype), shape, (int)o, tenon_dtype_name(expected->dtype), stated);
+  Py_XDECREF(shape), Py_XDECREF(stated);
+}
+
 static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_open, PyObject *object) {
   tenon_tensor_t *out = call->outputs[o], *dense = NULL;
   argument_t argument = {.tensor = NULL};
@@ -79,11 +90,7 @@ static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_op
   bool good = same_shape(given, out);
   if (!good && is_open && tenon_dtype_id(given->dtype) == tenon_dtype_id(out->dtype))
     good = call->host->resize(call, (uint32_t)o, given->ndim, given->shape) == TENON_OK;
-  if (!good)
-    raise_invalid(
-        "%s: its kernel gave a tensor of dtype %s with %d axes as result %d: expected dtype %s and the shape that "
-        "the operator states",
-        op, tenon_dtype_name(argument.tensor->dtype), (int)argument.tensor->ndim, (int)o, tenon_dtype_name(out->dtype));
+  if (!good) raise_result(op, o, is_open, given, out);
   tenon_status_t status = good ? tenon_tensor_copy(argument.tensor, &dense) : TENON_OK;
   if (status != TENON_OK) good = raise_status(status) != NULL;
   if (good) memcpy(out->data, dense->data, (size_t)tenon_count(out) * (out->dtype.bits / 8));

@@ -17,6 +17,7 @@ typedef struct rule_t { /* of an operator; the registration's and each recorded 
   char *name;
   PyObject *function;
   int32_t input_count, output_count, count;
+  bool is_pointwise;
   parameter_t parameters[];
 } rule_t;
 typedef struct record_t { /* one call */
@@ -24,6 +25,7 @@ typedef struct record_t { /* one call */
   const tenon_host_t *host;
   const tenon_value_t *attrs; /* while it goes forward */
   PyObject **objects;         /* of parameters that are attributes, else NULL */
+  int64_t *extents;           /* of a pointwise operator's inputs, of each its ndim before; else NULL */
 } record_t;
 
 static void rule_drop(rule_t *rule) { /* with the interpreter lock */
@@ -49,17 +51,31 @@ static void record_release(void *context) {
   part_lock_t lock = part_begin();
   for (int32_t i = 0; i < record->rule->count; i++) Py_XDECREF(record->objects[i]);
   rule_drop(record->rule);
-  free(record->objects);
+  free(record->objects), free(record->extents);
   free(record);
   part_end(&lock);
+}
+
+static int64_t *extents_of(const tenon_call_t *call, int32_t count) {
+  size_t room = (size_t)count;
+  for (int32_t i = 0; i < count; i++) room += call->inputs[i] ? (size_t)call->inputs[i]->ndim : 0;
+  int64_t *extents = (int64_t *)calloc(room, sizeof *extents), *at = extents;
+  for (int32_t i = 0; i < count && extents; i++) {
+    const tenon_tensor_t *t = call->inputs[i];
+    *at++ = t ? t->ndim : 0;
+    for (int32_t d = 0; t && d < t->ndim; d++) *at++ = t->shape[d];
+  }
+  return extents;
 }
 
 static record_t *record_new(const tenon_call_t *call) {
   rule_t *rule = (rule_t *)call->context;
   record_t *record = (record_t *)calloc(1, sizeof *record);
   PyObject **objects = (PyObject **)calloc((size_t)rule->count + 1, sizeof *objects);
-  if (!record || !objects) return free(record), free(objects), PyErr_NoMemory(), NULL;
-  *record = (record_t){rule, call->host, call->attrs, objects};
+  int64_t *extents = rule->is_pointwise ? extents_of(call, rule->input_count) : NULL;
+  if (!record || !objects || (rule->is_pointwise && !extents))
+    return free(record), free(objects), free(extents), PyErr_NoMemory(), NULL;
+  *record = (record_t){rule, call->host, call->attrs, objects, extents};
   rule->references++;
   for (int32_t i = 0; i < rule->count; i++) {
     tenon_argument_t of = {.size = sizeof of};
@@ -104,25 +120,50 @@ static PyObject *named_of(tenon_function_call_t *call, const record_t *record) {
   return named;
 }
 
-static bool grad_set(tenon_function_call_t *call, const rule_t *rule, int32_t i, PyObject *object) {
+/* The host broadcasts the inputs of a pointwise operator, so it sums what comes back.  What cannot be such a gradient is copied: who
+ * gets it says what is wrong. */
+static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input, tenon_tensor_t **out) {
+  const tenon_op_t *op;
+  tenon_tensor_t *shape;
+  int64_t ndim = input ? *input++ : 0, lead = grad->ndim - ndim;
+  bool differs = input && lead != 0, broadcasts = input && lead >= 0;
+  for (int64_t d = 0; d < ndim && broadcasts; d++) {
+    differs = differs || input[d] != grad->shape[lead + d];
+    broadcasts = input[d] == 1 || input[d] == grad->shape[lead + d];
+  }
+  if (!differs || !broadcasts) return tenon_tensor_copy(grad, out);
+  tenon_status_t status = tenon_op_find("core::sum_to", &op);
+  if (status == TENON_OK)
+    status = tenon_tensor_borrow((void *)input, tenon_dtype(TENON_I64), 1, &ndim, NULL, NULL, NULL, &shape);
+  if (status != TENON_OK) return status;
+  status = tenon_op_call(op, NULL, (tenon_tensor_t *[]){(tenon_tensor_t *)grad, shape}, out, 0);
+  tenon_tensor_release(shape);
+  return status;
+}
+
+static bool grad_set(tenon_function_call_t *call, const record_t *record, int32_t i, PyObject *object) {
+  const rule_t *rule = record->rule;
+  const int64_t *input = record->extents;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   if (object == Py_None) return true;
   if (!argument_set(&argument, object, 0, call->grads[0], rule->name, "gradient", &origin)) return false;
-  tenon_status_t status = tenon_tensor_copy(argument.tensor, &call->out_grads[i]);
+  for (int32_t k = 0; k < i && input; k++) input += 1 + *input;
+  tenon_status_t status = grad_copy(argument.tensor, input, &call->out_grads[i]);
   argument_release(&argument);
   return status == TENON_OK || raise_status(status);
 }
 
-static bool grads_set(tenon_function_call_t *call, const rule_t *rule, PyObject *result) {
-  if (rule->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, rule, 0, result);
+static bool grads_set(tenon_function_call_t *call, const record_t *record, PyObject *result) {
+  const rule_t *rule = record->rule;
+  if (rule->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, record, 0, result);
   if (!PyTuple_Check(result) || PyTuple_Size(result) != rule->input_count) {
     PyErr_Format(PyExc_TypeError, "%s: its gradient gave %R: expected a tuple of %d, an array or None for each input",
                  rule->name, Py_TYPE(result), (int)rule->input_count);
     return false;
   }
   for (int32_t i = 0; i < rule->input_count; i++)
-    if (!grad_set(call, rule, i, PyTuple_GetItem(result, i))) return false;
+    if (!grad_set(call, record, i, PyTuple_GetItem(result, i))) return false;
   return true;
 }
 
@@ -131,7 +172,7 @@ static tenon_status_t backward(tenon_function_call_t *call) {
   part_lock_t lock = part_begin();
   PyObject *named = named_of(call, record), *none = PyTuple_New(0);
   PyObject *result = named && none ? PyObject_Call(record->rule->function, none, named) : NULL;
-  bool good = result && grads_set(call, record->rule, result);
+  bool good = result && grads_set(call, record, result);
   tenon_status_t status = good ? TENON_OK : part_failed(record->host, NULL, record->rule->name, "gradient");
   Py_XDECREF(result), Py_XDECREF(named), Py_XDECREF(none);
   part_end(&lock);
@@ -222,6 +263,7 @@ static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
   rule_t *rule = (rule_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) * sizeof *rule->parameters);
   if (!rule) return PyErr_NoMemory();
   *rule = (rule_t){.references = 1, .op = op, .input_count = info.input_count, .output_count = info.output_count};
+  rule->is_pointwise = info.traits & TENON_POINTWISE;
   Py_INCREF(rule->function = function);
   if (!(rule->name = strdup(info.name))) return rule_drop(rule), PyErr_NoMemory();
   if (!parameters_set(rule, &info, names)) return rule_drop(rule), NULL;

@@ -175,7 +175,9 @@ tenon_status_t meta_infer(tenon_infer_t *infer) {
   bool good = session != NULL;
   if (!good) PyErr_NoMemory();
   else if (function == Py_None) {
-    raise_invalid("its shapes are not known: give tenon.op shapes=, or a function that states them by tenon.meta");
+    raise_invalid("%s: its shapes are not known: give tenon.op shapes=, the trait \"pointwise\", or a function that "
+                  "states them by tenon.meta",
+                  info.name);
     good = false;
   }
   if (session) *session = (session_t){1, infer, current}, current = session;

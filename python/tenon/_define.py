@@ -19,6 +19,9 @@ def op(schema, *, types, shapes=None, doc=None, gradient=None, batching=None, tr
     without NumPy), attributes as Python's objects, and gives an array for each result, which is copied.  What it raises is raised by
     the call.  Without shapes= (and without the trait "pointwise") tenon.meta states them.  It becomes the operator; `.registration.undo()` of it takes it away again.
     """
+    if "::" not in schema.split("(")[0]:
+        raise _core.InvalidError(f"schema {schema!r}: expected a namespace before the name, as in 'demo::{schema.split('(')[0].strip()}'")
+
     def define(function):
         bits = 0
         for trait in traits:
@@ -39,7 +42,7 @@ class Defined:
     """An operator that a program defines, with the registration that undoes it."""
 
     def __init__(self, operator, registration, parts):
-        self.operator, self.registration, self._parts = operator, registration, parts
+        self.operator, self.registration, self._parts, self.__doc__ = operator, registration, parts, operator.__doc__
         _defined[operator.name] = self
 
     def __call__(self, *args, **named):

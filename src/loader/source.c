@@ -42,8 +42,10 @@ tenon_status_t tenon_library_load_build(const tenon_build_t *build, uint32_t fla
   tn_built_t built;
   if (out_library) *out_library = NULL;
   TN_TRY(check(build));
-  TN_TRY(tn_build(build, build->source_count ? build->sources[0] : "the library", TN_ENTRY, NULL, &built));
+  const char *name = build->source_count ? build->sources[0] : "the library";
+  TN_TRY(tn_build(build, name, TN_ENTRY, NULL, &built));
   tenon_status_t status = tenon_library_load(built.path, flags, out_library);
+  if (status != TENON_OK) status = tn_fail(status, "%s: %s", name, tn_error()); /* the path is that of the cache */
   tn_built_release(&built);
   return status;
 }

@@ -8,6 +8,7 @@ import json
 import keyword
 import math
 import os
+import pydoc
 import re
 import signal
 import subprocess
@@ -555,6 +556,28 @@ class Definitions(unittest.TestCase):
         self.assertEqual((float(total), int(count)), (9, 2))
         self.assertEqual(float(both([x], x)[0]), 6)
 
+    def test_help_is_the_operators(self):
+        @tenon.op("mine::shown(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
+        def shown(x):
+            """x as it is."""
+            return x
+        text = pydoc.render_doc(shown, renderer=pydoc.plaintext)
+        self.assertIn("x as it is.", text)
+        self.assertIn("Schema: mine::shown(Tensor x) -> Tensor", text)
+        self.assertNotIn("registration", text)
+
+    def test_a_name_without_a_namespace(self):
+        with self.assertRaisesRegex(tenon.InvalidError, r"schema 'plain\(Tensor x.*: expected a namespace before the name, as in 'demo::plain'"):
+            tenon.op("plain(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
+        self.assertNotIn("program::plain", tenon._core.names())
+
+    def test_results_of_another_shape(self):
+        @tenon.op("mine::whole(Tensor x) -> Tensor", types="x: f32; out = x", shapes="x: [n, m]; out: [n]")
+        def whole(x):
+            return x.sum()
+        with self.assertRaisesRegex(tenon.InvalidError, r"mine::whole: its kernel gave a tensor of dtype f32 and shape \(\) as result 0: expected dtype f32 and shape \(2,\)"):
+            whole(np.ones((2, 3), np.float32))
+
     def test_kernels_for_operators_of_others(self):
         @tenon.op("mine::half(Tensor x) -> Tensor", types="x: f32|f64; out = x", shapes="out = x")
         def half(x):
@@ -577,7 +600,7 @@ class Definitions(unittest.TestCase):
         def windows(x, *, size):
             return np.array([x[..., i:i + size].sum(-1) for i in range(x.shape[-1] - size + 1)]).T, np.array(x.shape[-1])
         x = np.arange(10, dtype=np.float32).reshape(2, 5)
-        with self.assertRaisesRegex(tenon.InvalidError, "its shapes are not known"):
+        with self.assertRaisesRegex(tenon.InvalidError, 'mine::windows: its shapes are not known: give tenon.op shapes=, the trait "pointwise"'):
             windows(x)
         seen = []
 

@@ -354,6 +354,16 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.assertIn("torch.ops.demo.gelu.default", graph.code)
         self.assertTrue(torch.equal(graph(torch.zeros(7)), torch.ones(7)))
 
+    def test_gradients_by_parts_for_one_input_of_several(self):
+        q, k = torch.randn(3, 1, 2, 3, 4), torch.randn(1, 2, 3, 4)
+        def grad(t):
+            return torch.func.grad(lambda t: core.attention(t, k, k)[0].square().sum())(t)
+        expected = torch.stack([torch.func.grad(lambda t: (torch.softmax(t @ k.mT / 2, -1) @ k).square().sum())(t) for t in q])
+        torch.testing.assert_close(torch.stack([grad(t) for t in q]), expected)
+        torch.testing.assert_close(torch.vmap(grad)(q), expected)
+        w = q.requires_grad_()
+        torch.testing.assert_close(torch.autograd.grad(core.attention(w[0], k, k)[0].square().sum(), w)[0][0], expected[0])
+
     def test_vmap_is_one_call_after_the_other(self):
         for name, _, attrs, arrays, wanted in CASES:
             if wanted != [0] or isinstance(arrays[0], list) or 0 in arrays[0].shape:
@@ -592,6 +602,48 @@ for count in 2, 1, 2:
         for _ in range(200):
             round_trip()
         self.assertEqual([sys.getrefcount(cube_gradient), sys.getrefcount(None) // 1000], before)
+
+    def test_gradients_in_python_of_pointwise_operators(self):
+        @tenon.op("mine3::product(Tensor a, Tensor b) -> Tensor", types="a, b: f64; out = a", traits=["pure", "pointwise"])
+        def product(a, b):
+            return a * b
+
+        @tenon.gradient(product)
+        def product_gradient(grad, a, b):
+            return grad * b, grad * a
+        tenon.torch.register("mine3")
+        f = torch.ops.mine3.product
+        for shapes in ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (4, 1, 3)), ((), (2,)):  # what was broadcast is summed
+            self.assertTrue(torch.autograd.gradcheck(f, tuple(torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes)))
+        a, b = torch.randn(2, 3, dtype=torch.float64)
+        self.assertTrue(torch.equal(torch.func.jacrev(f)(a, b), torch.diag(b)))
+        self.assertTrue(torch.equal(torch.vmap(torch.func.grad(lambda a: f(a, b).sum()), in_dims=1)(a.expand(2, 3).t()), b.expand(2, 3)))
+        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient has no gradient itself"):
+            torch.func.jacrev(torch.func.jacrev(f))(a, b)
+        x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient has no gradient itself"):  # not 0
+            torch.autograd.gradgradcheck(f, (x, x))
+        product_gradient.registration.undo()
+        wrong = tenon.gradient(product)(lambda grad, a, b: (grad[:1], grad))
+        with self.assertRaisesRegex(RuntimeError, r"an input of shape \[3\] has shape \[1\]"):
+            f(x, x).sum().backward()
+        wrong.registration.undo()
+
+    def test_a_gradient_may_leave_out_the_namespace(self):
+        path = os.path.join(FOLDER, "short.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("""#include <tenon/op.h>
+static tenon_status_t run(const tenon_loop_t *l) {
+  for (int64_t i = 0; i < l->count; i++) ((double *)l->data[1])[i] = 3 * ((const double *)l->data[0])[i];
+  return TENON_OK;
+}
+TENON_LIBRARY(shortly, "1.0.0",
+  TENON_OP("thrice(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_GRADIENT("x: thrice.back(core::identity(grad))"), TENON_LOOP("f64 -> f64", run)),
+  TENON_OP("thrice.back(Tensor grad) -> Tensor", TENON_TYPES("grad: f64; out = grad"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_GRADIENT("grad: shortly::thrice(grad.out)"), TENON_LOOP("f64 -> f64", run)))
+""")
+        tenon.torch.register(tenon.load(path))
+        x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(torch.ops.shortly.thrice, (x,)) and torch.autograd.gradgradcheck(torch.ops.shortly.thrice, (x,)))
 
     def test_a_library_that_pytorch_calls_is_not_unloaded(self):
         with self.assertRaises(tenon.Error):

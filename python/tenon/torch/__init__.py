@@ -122,6 +122,7 @@ def _complete(op, home, by_parts, own_autograd):
         forward, backward = gradients.functions(op, rules, overload)
     elif by_parts:
         torch.library.register_fake(f"{own}.{_joined(variant, 'vjp')}", fakes.fake_of_gradient(op), lib=home)
+        home.impl(f"{own.split('::')[1]}.{_joined(variant, 'vjp')}", batching.kernel_of_gradient(lambda: overload(op.name, "vjp")), "FuncTorchBatched", with_keyset=True)
         forward, backward = gradients.functions_by_parts(op, lambda: overload(op.name, "vjp"))
     else:
         return

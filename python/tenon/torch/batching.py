@@ -1,5 +1,7 @@
 """torch.vmap for operators: by the rule that they declare, by broadcasting where they are pointwise, else one call after the other."""
 import torch
+from torch._functorch.autograd_function import custom_function_call_vmap_helper
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 
 from .arguments import bound
 
@@ -42,6 +44,20 @@ def rule(op, overload):
             raise RuntimeError(f"{op.name}: vmap: what it writes to is shared, and what it reads is not")
         return _repeat(info.batch_size, values, dims, batched, call)
     return vmap
+
+
+def kernel_of_gradient(overload):
+    """The kernel for vmap of an operator's overload `vjp`, whose gradients are a list by name, which register_vmap refuses: one call after the other."""
+    def call(args, grads, **named):
+        return overload()(*args, grads=grads, **named)
+
+    def vmap(info, in_dims, args, grads, **named):
+        made = [call(_pick(args, in_dims[0], i), [g.contiguous() for g in _pick(grads, in_dims[1], i)], **named) for i in range(info.batch_size)]
+        return [torch.stack(parts) for parts in zip(*made)], [0] * len(made[0])
+
+    def kernel(keyset, *args, grads, **named):
+        return custom_function_call_vmap_helper(retrieve_current_functorch_interpreter(), vmap, call, args, grads, **named)
+    return kernel
 
 
 def _declared(op):

@@ -22,9 +22,10 @@ class _Name:
         self.name = name
 
 
-def _value(node):
+def _value(node, namespace):
     if isinstance(node, ast.Call):
-        return _Call(node.func.id.replace(_JOINT, "::"), [_value(a) for a in node.args], {k.arg: _value(k.value) for k in node.keywords})
+        name = ast.unparse(node.func).replace(_JOINT, "::")
+        return _Call(name if "::" in name else f"{namespace}::{name}", [_value(a, namespace) for a in node.args], {k.arg: _value(k.value, namespace) for k in node.keywords})
     if isinstance(node, ast.Attribute):
         return _Name(f"{node.value.id}.{node.attr}")
     if isinstance(node, ast.Name):
@@ -58,7 +59,7 @@ def rules(op):
     for rule in _split(op.gradient, ";"):
         names, text = (part.strip() for part in re.split(r"(?<!:):(?!:)", rule, maxsplit=1))
         if text not in ("none", "error"):
-            text = _value(ast.parse(re.sub(r"(\w+)::(\w+)", rf"\1{_JOINT}\2", text.replace("@state", "state_")), mode="eval").body)
+            text = _value(ast.parse(re.sub(r"(\w+)::(\w+)", rf"\1{_JOINT}\2", text.replace("@state", "state_")), mode="eval").body, op.name.split("::")[0])
         found.append(([name.strip() for name in names.split(",")], text))
     return found
 
@@ -211,12 +212,30 @@ def _compile_call(value, op, overload):
     return call
 
 
+class _Once(torch.autograd.Function):
+    """Gradients that have none themselves: going back through them is an error, not 0."""
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(name, count, *tensors):
+        return tuple(t.view_as(t) for t in tensors[:count])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.name = inputs[0]
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise _core.UnimplementedError(f"{ctx.name}: its gradient has no gradient itself: it is a function, or the parts of the operator; one stated as a text (gradient=, TENON_GRADIENT) has those of what it calls")
+
+
 def functions_by_parts(op, gradient):
     """The same for an operator that states no rule: Tenon runs it again, recorded, and goes back through its parts."""
     inputs = [p for p in op.parameters if not p["keyword"]]
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
         ctx.count = len(inputs)
+        ctx.set_materialize_grads(False)  # a result that no gradient came for may be made of nothing that wants one
         values = bound(op, inputs, keyword_only_inputs or {})
         ctx.values, saved = {}, []
         for name, value in values.items():
@@ -247,7 +266,9 @@ def functions_by_parts(op, gradient):
         if not wanted or not given:
             return tuple(None for _ in inputs[:ctx.count])
         named = {p["name"]: values[p["name"]] for p in op.parameters if p["keyword"] and values[p["name"]] is not None}
-        made = iter(gradient()(*(values[p["name"]] for p in inputs), grads=[g.contiguous() for g in grads if g is not None], given=given, inputs=wanted, **named))
+        made = gradient()(*(values[p["name"]] for p in inputs), grads=[g.contiguous() for g in grads if g is not None], given=given, inputs=wanted, **named)
+        sources = [t for t in _flat([*values.values(), *grads]) if isinstance(t, torch.Tensor) and t.requires_grad]
+        made = iter(_Once.apply(op.name, len(made), *made, *sources) if sources and torch.is_grad_enabled() else made)
         found = {}
         for p in sorted(order, key=lambda p: p["index"]):
             value = values[p["name"]]

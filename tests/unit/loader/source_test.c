@@ -241,6 +241,16 @@ TEST("several sources and an object make one library") {
   }
 }
 
+TEST("what is built and cannot be loaded is said of the source") {
+  tenon_library_t *library = (tenon_library_t *)(uintptr_t)1;
+  put("refused.c",
+      "#include <tenon/op.h>\nTENON_LIBRARY(refused, \"1\", TENON_OP(\"f(Tensor x\", TENON_DOC(\"f\")))\n");
+  CHECK_STATUS(tenon_library_load_source(in_folder("refused.c"), 0, &library), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "refused.c: cannot load ");
+  CHECK_TEXT(tenon_error(), "schema 'f(Tensor x'");
+  CHECK(library == NULL);
+}
+
 TEST("what cannot be built is one message with the compiler's words, and leaves nothing") {
   tenon_library_t *library = (tenon_library_t *)(uintptr_t)1;
   int files = count_files(cache, "");

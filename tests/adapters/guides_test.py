@@ -1,0 +1,157 @@
+"""The guides of docs/guides as a reader follows them: each in a fresh folder, block by block.  Blocks are files (a line with the name
+in code and a colon stands before them), shell commands ($) with what they print, and one Python session (>>>); what is shown must be
+what comes, `...` standing for what differs from run to run.  Run with .venv-zoo's Python."""
+import doctest
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+GUIDES = os.path.join(ROOT, "docs", "guides")
+NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension"
+CHECKER = doctest.OutputChecker()
+
+
+def text_of(name):
+    with open(os.path.join(GUIDES, name + ".md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks_of(text):
+    """[(line, language, name of the file or None, content)]"""
+    lines, found, at = text.split("\n"), [], 0
+    while at < len(lines):
+        fence = re.match(r"```(\w*)$", lines[at])
+        if not fence:
+            at += 1
+            continue
+        end = lines.index("```", at + 1)
+        before = next(line for line in reversed(lines[:at]) if line.strip())
+        file = re.search(r"`([\w.]+)`:$", before)
+        found.append((at + 1, fence[1], file and file[1], "\n".join(lines[at + 1:end]) + "\n"))
+        at = end + 1
+    return found
+
+
+def files_of(text):
+    return {name: content for _, _, name, content in blocks_of(text) if name}
+
+
+def check(where, command, expected, found):
+    expected, found = ("\n".join(line.rstrip() for line in text.rstrip().split("\n")) + "\n" for text in (expected, found))
+    if not CHECKER.check_output(expected, found, doctest.ELLIPSIS):
+        sys.exit(f"{where}: {command}\nshown:\n{expected}\nfound:\n{found}")
+
+
+def run_commands(where, content):
+    """What follows `$ command` is what it prints; where nothing follows it must succeed."""
+    for part in re.split(r"^\$ ", content, flags=re.M)[1:]:
+        command, _, expected = part.partition("\n")
+        run = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        if not expected and run.returncode:
+            sys.exit(f"{where}: {command}: status {run.returncode}\n{run.stdout}")
+        if expected:
+            check(where, command, expected, run.stdout)
+
+
+def follow(name):
+    """In the current folder; this process is the guide's Python session."""
+    session, parser, counts = {"__name__": "__main__"}, doctest.DocTestParser(), {"files": 0, "commands": 0, "examples": 0}
+    sys.path.insert(0, os.getcwd())
+    for line, language, file, content in blocks_of(text_of(name)):
+        where = f"docs/guides/{name}.md:{line}"
+        if file:
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(content)
+            counts["files"] += 1
+        elif language == "console":
+            run_commands(where, content)
+            counts["commands"] += content.count("\n$ ") + 1
+        elif language == "pycon":
+            test = parser.get_doctest(content, session, where, name, line)
+            if doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False).run(test, clear_globs=False).failed:
+                sys.exit(1)
+            session.update(test.globs)
+            counts["examples"] += len(test.examples)
+        else:
+            sys.exit(f"{where}: a block that is neither a file nor `console` nor `pycon`")
+    print(" ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+def start(name):
+    """A process that follows a guide in a folder of its own, where python3 is this Python."""
+    folder = tempfile.mkdtemp(prefix="tenon-guide-")
+    binaries, work = os.path.join(folder, "bin"), os.path.join(folder, "work")
+    os.mkdir(binaries), os.mkdir(work)
+    python = os.path.join(binaries, "python3")
+    with open(python, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    os.chmod(python, 0o755)
+    environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
+                   "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1",
+                   "CXXFLAGS": "-O1 -g0"}  # of setup.py, which takes two thirds of the time less
+    log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
+    return folder, log, subprocess.Popen([sys.executable, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT)
+
+
+class Guides(unittest.TestCase):
+    """Both sources of a guide run there, with the same check: what they print is the same."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.running = {name: start(name) for name in NAMES}
+
+    @classmethod
+    def tearDownClass(cls):
+        for folder, log, process in cls.running.values():
+            process.kill()
+            process.wait()
+            log.close()
+            shutil.rmtree(folder)
+
+    def follow(self, name):
+        _, log, process = self.running[name]
+        status = process.wait(timeout=600)
+        log.seek(0)
+        said = log.read()
+        self.assertEqual(status, 0, said)
+        for count in re.findall(r"(\d+) \w+", said.splitlines()[-1]):
+            self.assertGreater(int(count), 0, said)  # a guide without one of them was not read as it is meant
+
+    def test_first_operator_from_python(self):
+        self.follow("first-operator-from-python")
+
+    def test_from_torch_library(self):
+        self.follow("from-torch-library")
+
+    def test_from_cpp_extension(self):
+        self.follow("from-cpp-extension")
+
+    def test_they_are_all_the_guides(self):
+        self.assertEqual(sorted(NAMES), sorted(os.path.basename(path)[:-3] for path in glob.glob(os.path.join(GUIDES, "*.md"))))
+
+    def test_the_same_file_is_the_same_in_each(self):
+        seen = {}
+        for name in NAMES:
+            for file, content in files_of(text_of(name)).items():
+                if file in ("swiglu.c", "check.py", "model.py"):
+                    self.assertEqual(seen.setdefault(file, content), content, f"{file} of {name}")
+        self.assertEqual(len(seen), 3)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--follow"]:
+        follow(sys.argv[2])
+        sys.exit(0)
+    result = unittest.main(exit=False).result
+    wrong = len(result.failures) + len(result.errors)
+    for test, reason in result.skipped:
+        print(f"skipped: {test}: {reason}")
+    print(f"{result.testsRun - wrong - len(result.skipped)} passed, {wrong} failed, {len(result.skipped)} skipped")
+    sys.exit(wrong > 0)
