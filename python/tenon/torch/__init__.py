@@ -79,7 +79,7 @@ def onnx_functions(library):
 
         torch.onnx.export(model, (x,), "model.onnx", dynamo=True, custom_translation_table=tenon.torch.onnx_functions("demo"))
 
-    Left out are operators that no node of ONNX can be: with a device as an attribute, a list that is not the last tensor, or a list as a result.  Wants the
+    Left out are operators with a device as an attribute, or a list as a result.  Wants the
     packages onnx and onnxscript.
     """
     register(library)

@@ -8,6 +8,7 @@ from .. import _core
 _ATTRIBUTES = {"bool": (int, "INT"), "dtype": (int, "INT"), "int": (int, "INT"), "dim": (int, "INT"), "float": (float, "FLOAT"), "str": (str, "STRING"), "choice": (str, "STRING"),
                "int[]": (typing.Sequence[int], "INTS"), "dim[]": (typing.Sequence[int], "INTS"), "float[]": (typing.Sequence[float], "FLOATS"), "str[]": (typing.Sequence[str], "STRINGS")}
 _TYPES = [f"tensor({name})" for name in ("float", "double", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "string", "complex64", "complex128")]
+_COUNTS = "operand_counts"  # docs/contract.md, "Nodes in ONNX files"
 
 
 def table(operators):
@@ -20,9 +21,8 @@ def table(operators):
     return {overload: _function(op, onnx.defs.OpSchema, onnxscript.values) for op, overload in operators if _fits(op)}
 
 
-def _fits(op):  # where a list ends that is not the last, no node says
-    tensors = [p["kind"] for p in op.parameters if p["tensor"]]
-    return "." not in op.name and "Tensor[]" not in tensors[:-1] and all(p["tensor"] or p["kind"] in _ATTRIBUTES for p in op.parameters) and all(r["kind"] == "Tensor" for r in op.results)
+def _fits(op):
+    return "." not in op.name and all(p["tensor"] or p["kind"] in _ATTRIBUTES for p in op.parameters) and all(r["kind"] == "Tensor" for r in op.results)
 
 
 def _node(op, tensors, Schema, values):
@@ -31,6 +31,7 @@ def _node(op, tensors, Schema, values):
     inputs = [Schema.FormalParameter(f"input{i}", f"T{i}", param_option=Schema.FormalParameterOption.Optional) for i in range(len(tensors))]
     outputs = [Schema.FormalParameter(r["name"], f"R{i}") for i, r in enumerate(op.results)]
     attributes = [Schema.Attribute(p["name"], getattr(Schema.AttrType, _ATTRIBUTES[p["kind"]][1]), required=False) for p in op.parameters if not p["tensor"]]
+    attributes.append(Schema.Attribute(_COUNTS, Schema.AttrType.INTS, required=False))
     constraints = [(parameter.type_str, _TYPES, "") for parameter in (*inputs, *outputs)]
     return values.Op(values.Opset(domain, 1), name, Schema(name, domain, 1, inputs=inputs, outputs=outputs, attributes=attributes, type_constraints=constraints))
 
@@ -39,14 +40,16 @@ def _function(op, Schema, values):
     """Called by the exporter with values of the model, it adds the node; its annotations say what is an attribute."""
     parameters = [inspect.Parameter(p["name"], inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None if p["has_default"] else inspect.Parameter.empty,
                                     annotation=inspect.Parameter.empty if p["tensor"] else typing.Optional[_ATTRIBUTES[p["kind"]][0]]) for p in op.parameters]
+    is_counted = "Tensor[]" in [p["kind"] for p in op.parameters if p["tensor"]][:-1]
 
     def function(*args, **named):
         given = dict(zip((p.name for p in parameters), args), **named)
-        tensors = []
-        for p in op.parameters:
-            if p["tensor"]:
-                value = given.pop(p["name"], None)
-                tensors += value if p["kind"] == "Tensor[]" else [value]
+        lists = [given.pop(p["name"], None) for p in op.parameters if p["tensor"]]
+        lists = [list(value) if isinstance(value, (list, tuple)) else [value] for value in lists]
+        if is_counted:  # where a list ends that is not the last
+            lists = [[t for t in items if t is not None] for items in lists]
+            given[_COUNTS] = [len(items) for items in lists]
+        tensors = [t for items in lists for t in items]
         return _node(op, tensors, Schema, values)(*tensors, **{name: value for name, value in given.items() if value is not None})
     function.__name__ = op.name.split("::")[1]
     function.__signature__ = inspect.Signature(sorted(parameters, key=lambda p: p.default is not inspect.Parameter.empty))
