@@ -13,16 +13,16 @@ extern "C" {
  * loads TorchScript files or AOTInductor packages that call these operators.  PyTorch is loaded before, or linked.  A library
  * that is registered already stays so.  Errors as below, and those of loading. */
 TENON_API tenon_status_t tenon_torch_load(const char *path, const char **out_error);
-/* Registers all operators of a loaded library (its namespace, "demo") with their schemas and kernels for the CPU: from then on
- * torch.ops.demo.gelu, in TorchScript and in exported programs too, as long as the process; "core" are the built-in ones,
- * "tenon" is tenon::run, which runs models (tenon_torch_load registers it too).  Again it only gives the report (out_report may
- * be NULL), which has a line for each: name, tab, why it was left out ("": it was not), tab, schema, tab, and the schema of its gradient NAME.vjp, of operators that
- * state no rule but may have a gradient by their parts, tab, and "autograd" if there is an overload NAME.autograd: calls that
- * want a gradient go there, and others pass autograd by (autograd_key: the number of PyTorch's DispatchKey AutogradFunctionality;
- * 0: autograd is as PyTorch has it for operators without a kernel of their own).  Fakes and gradients are registered by the Python
- * package, which makes them of what operators state.  Any thread may call.  Errors, with a text in *out_error that lasts until the
- * thread's next call: UNAVAILABLE without PyTorch, or with one that is too old; NOT_FOUND; UNKNOWN when PyTorch refuses the
- * library. */
+/* Registers all operators of a loaded library (its namespace, "demo") with their schemas and kernels for the CPU: from then
+ * on torch.ops.demo.gelu, in TorchScript and in exported programs too, as long as the process; "core" are the built-in
+ * ones, "tenon" is tenon::run, which runs models (tenon_torch_load registers it too).  Again it only gives the report
+ * (out_report may be NULL), which has a line for each: name, tab, why it was left out ("": it was not), tab, schema, tab,
+ * and the schema of its gradient NAME.vjp, of operators that state no rule but may have a gradient by their parts, tab, and
+ * "autograd" if there is an overload NAME.autograd: calls that want a gradient go there, and others pass autograd by
+ * (autograd_key: the number of PyTorch's DispatchKey AutogradFunctionality; 0: autograd is as PyTorch has it for operators
+ * without a kernel of their own).  Fakes and gradients are registered by the Python package, which makes them of what
+ * operators state.  Any thread may call.  Errors, with a text in *out_error that lasts until the thread's next call:
+ * UNAVAILABLE without PyTorch, or with one that is too old; NOT_FOUND; UNKNOWN when PyTorch refuses the library. */
 TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
                                               const char **out_error);
 TENON_API void tenon_torch_release(char *report);
