@@ -23,8 +23,9 @@ static void add(report_t *report, const char *a, const char *b, const char *c, c
 }
 
 typedef struct registration_t {
-  torch_library_t definitions, kernels, quantised,
-      autograd; /* they stay as long as the process; autograd NULL: Python's alone */
+  torch_library_t definitions, kernels, quantised; /* they stay as long as the process */
+  torch_library_t creators;                        /* kernels of operators without tensors, which say no backend */
+  torch_library_t autograd;                        /* NULL: Python's alone */
   report_t report;
 } registration_t;
 
@@ -63,7 +64,9 @@ static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, cha
   *out_schema = self ? operator_schema(self, false) : NULL;
   bool good = *out_schema &&
               (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
-              implement(r->kernels, form == FORM_CALL ? r->quantised : NULL, self, *out_schema, why, capacity);
+              (self->input_count
+                   ? implement(r->kernels, form == FORM_CALL ? r->quantised : NULL, self, *out_schema, why, capacity)
+                   : implement(r->creators, NULL, self, *out_schema, why, capacity));
   if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
   return good;
 }
@@ -175,8 +178,8 @@ static tenon_status_t add_models(registration_t *r) {
 }
 
 static void forget(const registration_t *r) {
-  const torch_library_t libraries[] = {r->kernels, r->quantised, r->autograd, r->definitions};
-  for (int i = 0; i < 4; i++)
+  const torch_library_t libraries[] = {r->kernels, r->quantised, r->creators, r->autograd, r->definitions};
+  for (int i = 0; i < 5; i++)
     if (libraries[i]) (void)torch.aoti_torch_delete_library_object(libraries[i]);
   free(r->report.text);
 }
@@ -190,7 +193,8 @@ static tenon_status_t register_new(const char *library, uint32_t autograd_key, r
   if (status != TENON_OK) fail(status, tenon_error());
   else if (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
            torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels) ||
-           torch.aoti_torch_library_init_impl(library, "QuantizedCPU", __FILE__, __LINE__, &r.quantised))
+           torch.aoti_torch_library_init_impl(library, "QuantizedCPU", __FILE__, __LINE__, &r.quantised) ||
+           torch.aoti_torch_library_init_impl(library, "CompositeExplicitAutograd", __FILE__, __LINE__, &r.creators))
     status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
   if (autograd_key) operator_autograd_key = (uint16_t)autograd_key;
   if (status == TENON_OK && autograd_key && torch_sees_gradients() &&

@@ -1,0 +1,76 @@
+"""Arguments for calls of the built-in operators that the cases of the gradients have none for: such as their schemas and types allow,
+by trying; and those of gradients' operators, as the gradients' own calls have them."""
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tenon.torch
+
+SHAPES = (3, 4), (2, 3, 4), (4, 4), (5,), (), (1, 3, 5, 5), (2, 3, 4, 5)
+DTYPES = torch.float32, torch.int64, torch.bool, torch.uint8, torch.int8, torch.int32, torch.complex64, torch.float64
+ATTRIBUTES = {"int": 1, "dim": 1, "bool": True, "float": 1.0, "int[]": [1], "dim[]": [2], "float[]": [1.0], "dtype": torch.float32, "device": torch.device("cpu")}
+UNSERVED = {"string_concat": "PyTorch has no texts", "string_normalizer": "PyTorch has no texts", "string_split": "PyTorch has no texts",
+            "allocate": "its result is uninitialised memory", "empty": "its result is uninitialised memory", "empty_like": "its result is uninitialised memory", "empty_pinned": "its result is uninitialised memory", "empty_strided": "its result is uninitialised memory",
+            "copy_from_and_resize": "it gives a tensor other memory", "resize_": "it gives a tensor other memory", "set_.none": "it gives a tensor other memory", "set_.strided": "it gives a tensor other memory",
+            "set_.tensor": "it gives a tensor other memory"}
+
+_one, _zero = torch.tensor(0.5), torch.tensor(1, dtype=torch.uint8)
+_u8 = torch.arange(12, dtype=torch.uint8)
+GIVEN = {
+    "conv_weight_backward": ([torch.randn(1, 2, 3, 3), torch.randn(1, 3, 4, 4), torch.tensor([2, 2])], {}),
+    "dequantize_linear": ([_u8.reshape(3, 4), _one, _zero], {}),
+    "dropout_backward": ([torch.randn(3, 4), torch.randn(3, 4) > 0], {}),
+    "non_max_suppression": ([torch.rand(1, 6, 4), torch.rand(1, 2, 6), torch.tensor([3]), torch.tensor([0.5]), torch.tensor([0.1])], {}),
+    "qlinear_conv": ([_u8.reshape(1, 1, 3, 4), _one, _zero, _u8[:4].reshape(1, 1, 2, 2), _one, _zero, _one, _zero], {}),
+    "qlinear_matmul": ([_u8.reshape(3, 4), _one, _zero, _u8.reshape(4, 3), _one, _zero, _one, _zero], {}),
+    "roi_align_second": ([torch.randn(1, 2, 6, 6), torch.randn(1, 2, 6, 6), torch.tensor([[0.0, 0.0, 4.0, 4.0]]), torch.tensor([0])], {"output_height": 2, "output_width": 2}),
+}
+
+
+def operators():
+    """The names of all built-in operators that PyTorch has, without the namespace."""
+    tenon.torch.register("core")
+    return [name.split("::")[1] for name, (_, why) in tenon.torch._names["core"].items() if not why]
+
+
+def tensor(shape, dtype):
+    numbers = torch.arange(max(1, torch.Size(shape).numel())).reshape(shape) % 3
+    return numbers % 2 == 0 if dtype == torch.bool else numbers.to(dtype)
+
+
+def sample(name):
+    """(positional, named) of a call that works; None: no such was found."""
+    if name in GIVEN:
+        return GIVEN[name]
+    op, call = tenon._core.find("core::" + name), tenon.torch.overload("core::" + name)
+    for shape in SHAPES:
+        for dtype in DTYPES:
+            positional, named = [], {}
+            for p in op.parameters:
+                if p["has_default"]:
+                    continue
+                value = tensor(shape, dtype) if p["kind"] == "Tensor" else [tensor(shape, dtype), tensor(shape, dtype)] if p["kind"] == "Tensor[]" else p["choices"][0] if p["kind"] == "choice" else ATTRIBUTES.get(p["kind"])
+                if p["keyword"]:
+                    named[p["name"]] = value
+                else:
+                    positional.append(value)
+            try:
+                call(*positional, **named)
+                return positional, named
+            except Exception:  # not these
+                continue
+    return None
+
+
+class Recorder(TorchDispatchMode):
+    """The arguments of the first call of each built-in operator."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "core" and function not in self.calls:
+            def kept(value):
+                return value.detach().clone() if isinstance(value, torch.Tensor) else [kept(v) for v in value] if isinstance(value, (list, tuple)) else value
+            self.calls[function] = [kept(a) for a in args], {key: kept(value) for key, value in (kwargs or {}).items()}
+        return function(*args, **(kwargs or {}))
