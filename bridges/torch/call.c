@@ -106,26 +106,44 @@ bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads
   return false;
 }
 
+/* Those of the results in `which` (bits), items of lists one by one, that have a history, with their gradients; the others have
+ * nothing to go back to.  false: there are not as many gradients. */
+static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t which, const list_t *grads,
+                      tenon_tensor_t **starts, tenon_tensor_t **from, int32_t *out_count) {
+  size_t k = 0;
+  *out_count = 0;
+  for (uint32_t o = 0; o < f->self->output_count; o++) {
+    const bool is_list = which >> o & 1 && outputs[o] && tenon_dtype_id(outputs[o]->dtype) == TENON_LIST;
+    const int64_t count = !(which >> o & 1) ? 0 : is_list ? outputs[o]->shape[0] : 1;
+    for (int64_t i = 0; i < count; i++, k++) {
+      tenon_tensor_t *t = is_list ? tenon_item(outputs[o], i) : outputs[o];
+      if (k < grads->count && t && tenon_tensor_requires_grad(t))
+        starts[*out_count] = t, from[(*out_count)++] = grads->tensors[k];
+    }
+  }
+  return k == grads->count;
+}
+
 /* The operator's call again, recorded by Tenon, and back: behind the arguments are the gradients of results (a list), which
  * results they are of, and of which inputs gradients are wanted (bits). */
 static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   const torch_value_t *more = stack + self->argument_count;
-  tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL}, *starts[OPERATOR_MOST];
+  tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL};
   int32_t leaf_count = 0, start_count = 0;
   bool good = frame_arguments(f, stack);
   const list_t *grads = frame_tensors(f, more[0]); /* it is the call's also after a failure */
   tenon_tensor_t **leaves = good && grads ? leaves_of(f, more[2], &leaf_count) : NULL;
   tenon_tensor_t **made = leaves ? frame_take(f, (size_t)leaf_count, sizeof *made) : NULL;
-  if (!made) return;
+  tenon_tensor_t **starts = made ? frame_take(f, 2 * grads->count + 1, sizeof *starts) : NULL;
+  if (!starts) return;
+  tenon_tensor_t **from = starts + grads->count;
   memset(made, 0, (size_t)leaf_count * sizeof *made);
   tenon_status_t status = tenon_op_call_values(self->op, f->values, self->argument_count, outputs, more[1]);
-  for (uint32_t o = 0; o < self->output_count && status == TENON_OK; o++)
-    if (more[1] >> o & 1) starts[start_count++] = outputs[o];
-  if (status == TENON_OK && (size_t)start_count != grads->count)
+  if (status == TENON_OK && !starts_of(f, outputs, more[1], grads, starts, from, &start_count))
     (void)frame_fail(f, "the gradients are not those of the results that are named", "");
-  else if (status == TENON_OK)
-    status = tenon_gradients(starts, grads->tensors, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
+  else if (status == TENON_OK && start_count)
+    status = tenon_gradients(starts, from, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
   if (status != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
   for (uint32_t o = 0; o < self->output_count; o++) tenon_tensor_release(outputs[o]);
   if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, out);

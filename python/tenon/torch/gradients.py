@@ -76,7 +76,7 @@ def _read(value, names):
 
 def functions(op, rules, overload):
     """setup_context and backward of torch.library.register_autograd."""
-    inputs = [p["name"] for p in op.parameters if not p["keyword"]]
+    names_of_inputs = [p["name"] for p in op.parameters if not p["keyword"]]
     tensors = {p["name"] for p in op.parameters if p["tensor"]}
     results = [r["name"] for r in op.results]
     lists = {p["name"] for p in [*op.parameters, *op.results] if p["kind"] == "Tensor[]"}
@@ -110,13 +110,14 @@ def functions(op, rules, overload):
                 keep(name, value, is_list)
         for o, name, is_list in kept_results:
             keep(name, output[o] if several else output, is_list)
-        ctx.tenon = values, places, shapes, count
+        lengths = {name: len(value) for name, value in zip(names_of_inputs, inputs) if name in lists and value is not None}
+        ctx.tenon = values, places, shapes, lengths, count
         ctx.save_for_backward(*saved)
 
-    steps = [(names, [inputs.index(name) for name in names], call if isinstance(call, str) else _compile(call, op, overload)) for names, call in rules]
+    steps = [(names, [names_of_inputs.index(name) for name in names], call if isinstance(call, str) else _compile(call, op, overload)) for names, call in rules]
 
     def backward(ctx, *grads):
-        values, places, shapes, count = ctx.tenon
+        values, places, shapes, lengths, count = ctx.tenon
         saved, names = ctx.saved_tensors, {**values, " shapes": shapes}
         for name, (at, items) in places.items():
             names[name] = saved[at] if items is None else list(saved[at:at + items])
@@ -124,6 +125,8 @@ def functions(op, rules, overload):
         for name, grad in zip(results, grads):
             if isinstance(grad, (list, tuple)) and like is not None:
                 grad = [torch.zeros_like(like) if g is None else g for g in grad]
+            if grad is None and pointwise and like is not None:  # of a result that was not wanted
+                grad = torch.zeros((), dtype=like.dtype)
             names[f"grad.{name}"] = grad
         if "grad" not in tensors:
             names["grad"] = names[f"grad.{results[0]}"]
@@ -144,7 +147,7 @@ def functions(op, rules, overload):
                 if pointwise and gradient is not None and gradient.shape != shapes.get(name, gradient.shape):
                     gradient = gradient.sum_to_size(shapes[name])
                 gradients[name] = gradient
-        return tuple(gradients.get(name) for name in inputs[:count])
+        return tuple(gradients.get(name, [None] * lengths[name] if name in lengths else None) for name in names_of_inputs[:count])
 
     return setup, backward
 
@@ -182,14 +185,22 @@ def _compile(value, op, overload):
     return _compile_call(value, op, overload)
 
 
+def _compile_argument(value, op, overload):
+    """Of a call with several results, the first."""
+    compiled = _compile(value, op, overload)
+    if isinstance(value, _Call) and len(_core.find(value.name).results) > 1:
+        return lambda names, like: compiled(names, like, 1)[0]
+    return compiled
+
+
 def _compile_call(value, op, overload):
     found = []  # the operator is looked up by the first call: it may be of a library that comes later
 
     def prepare():
         other = _core.find(value.name)
         by_name = {p["name"]: p for p in other.parameters}
-        given = [(p, _compile(v, op, overload)) for p, v in zip(other.parameters, value.values)]
-        given += [(by_name[k], _compile(v, op, overload)) for k, v in value.named.items()]
+        given = [(p, _compile_argument(v, op, overload)) for p, v in zip(other.parameters, value.values)]
+        given += [(by_name[k], _compile_argument(v, op, overload)) for k, v in value.named.items()]
         positional = [(v, p["tensor"]) for p, v in given if not p["keyword"]]
         if any(p["name"] != q["name"] for (p, _), q in zip([g for g in given if not g[0]["keyword"]], other.parameters)):
             raise _core.InvalidError(f"{op.name}: its gradient leaves arguments of {value.name} out")
@@ -248,6 +259,8 @@ def functions_by_parts(op, gradient):
             else:
                 ctx.values[name] = value
         ctx.tensors = {name for name, value in values.items() if isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor))}
+        results = output if isinstance(output, tuple) else (output,)
+        ctx.lists = {i: [(t.shape, t.dtype, t.device) for t in r] for i, r in enumerate(results) if isinstance(r, list)}
         ctx.save_for_backward(*saved)
 
     def backward(ctx, *grads):
@@ -262,12 +275,19 @@ def functions_by_parts(op, gradient):
             if p["tensor"] and p["name"] in ctx.tensors and _wants(ctx.needs_input_grad, i):
                 wanted |= 1 << p["index"]
                 order.append(p)
-        given = sum(1 << i for i, g in enumerate(grads) if g is not None)
+        given, flat = 0, []
+        for i, g in enumerate(grads):
+            if i in ctx.lists and g is not None and any(item is not None for item in g):
+                given |= 1 << i
+                flat += [torch.zeros(shape, dtype=dtype, device=device) if item is None else item for item, (shape, dtype, device) in zip(g, ctx.lists[i])]
+            elif i not in ctx.lists and g is not None:
+                given |= 1 << i
+                flat.append(g)
         if not wanted or not given:
             return tuple(None for _ in inputs[:ctx.count])
         named = {p["name"]: values[p["name"]] for p in op.parameters if p["keyword"] and values[p["name"]] is not None}
-        made = gradient()(*(values[p["name"]] for p in inputs), grads=[g.contiguous() for g in grads if g is not None], given=given, inputs=wanted, **named)
-        sources = [t for t in _flat([*values.values(), *grads]) if isinstance(t, torch.Tensor) and t.requires_grad]
+        made = gradient()(*(values[p["name"]] for p in inputs), grads=[g.contiguous() for g in flat], given=given, inputs=wanted, **named)
+        sources = [t for t in _flat([*values.values(), *flat]) if isinstance(t, torch.Tensor) and t.requires_grad]
         made = iter(_Once.apply(op.name, len(made), *made, *sources) if sources and torch.is_grad_enabled() else made)
         found = {}
         for p in sorted(order, key=lambda p: p["index"]):
