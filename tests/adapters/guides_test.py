@@ -94,7 +94,7 @@ def start(name):
         file.write(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     os.chmod(python, 0o755)
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
-                   "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1",
+                   "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
                    "CXXFLAGS": "-O1 -g0"}  # of setup.py, which takes two thirds of the time less
     log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
     return folder, log, subprocess.Popen([sys.executable, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT)
