@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 import tenon  # noqa: E402
 from torch_kinds import KINDS  # noqa: E402
 
-ROUNDS = 10
+ROUNDS = int(os.environ.get("LEAKS_ROUNDS", "10"))
 core = tenon.ops.core
 ops, demo = tenon.load(os.path.join(ROOT, "tests/adapters/libraries/python.c")), tenon.load(os.path.join(ROOT, "examples/01_gelu/gelu.c"))
 
