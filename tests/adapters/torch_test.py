@@ -428,6 +428,22 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
                     torch.testing.assert_close(torch.vmap(f, in_dims=in_dims)(*args), expected, rtol=1e-12, atol=1e-12)
                     self.assertEqual(len(calls), 1)  # one call, of the whole batch
 
+    def test_vmap_of_a_pointwise_operator_with_several_results(self):
+        calls = []
+
+        @tenon.op("pair::both(Tensor a, Tensor b) -> (Tensor sum, Tensor product)", types="a: f32; b, sum, product = a", traits=("pure", "pointwise"))
+        def both(a, b):
+            calls.append(a.shape)
+            return a + b, a * b
+        tenon.torch.register("pair")
+        a, b = torch.randn(3, 2, 4), torch.randn(4)
+        for found, expected in zip(torch.vmap(torch.ops.pair.both, in_dims=(0, None))(a, b), (a + b, a * b)):
+            torch.testing.assert_close(found, expected)
+        self.assertEqual(len(calls), 1)
+        sums, products = torch.vmap(torch.ops.pair.both, in_dims=(2, 0))(a, torch.arange(4.0))
+        torch.testing.assert_close(products, (a * torch.arange(4.0)).movedim(2, 0))
+        self.assertEqual(sums.shape, (4, 3, 2))
+
     def test_autocast(self):
         x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
         with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -24,12 +24,12 @@ def rule(op, overload):
         if "random" in op.traits and info.randomness == "error":
             raise RuntimeError(f"{op.name} draws random numbers: vmap(..., randomness='different') says what that means")
         alone = not any(isinstance(values[name], (list, tuple)) for name in batched) and not writes and "random" not in op.traits
-        if alone and "pointwise" in op.traits and len(op.results) == 1:
+        if alone and "pointwise" in op.traits:
             rank = max(values[n].dim() - (n in batched) for n in tensors if values[n] is not None)
             for name in batched:
                 t = values[name].movedim(dims[name], 0)
                 values[name] = t.reshape(t.shape[0], *[1] * (rank - t.dim() + 1), *t.shape[1:])
-            return call(values), 0
+            return call(values), 0 if len(op.results) == 1 else (0,) * len(op.results)
         if alone and batched and batched <= batched_inputs:
             for name in batched:
                 values[name] = values[name].movedim(dims[name], 0)
