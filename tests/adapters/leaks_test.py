@@ -20,7 +20,7 @@ def run(rounds, *arguments):
     """valgrind's errors, None: leaks.py failed."""
     with tempfile.TemporaryDirectory(prefix="tenon-leaks-") as folder:
         report = os.path.join(folder, "report.xml")
-        command = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--keep-debuginfo=yes", "--num-callers=60", f"--suppressions={HERE}/leaks.supp", "--xml=yes", f"--xml-file={report}",
+        command = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--keep-debuginfo=yes", "--num-callers=200", f"--suppressions={HERE}/leaks.supp", "--xml=yes", f"--xml-file={report}",
                    sys.executable, os.path.join(HERE, "leaks.py"), *arguments]
         done = subprocess.run(command, env={**os.environ, "PYTHONMALLOC": "malloc", "LEAKS_ROUNDS": str(rounds)}, capture_output=True, text=True)
         if done.returncode:

@@ -281,6 +281,8 @@ class Calls(unittest.TestCase):
     def interrupted(self, call):
         """Ctrl-C comes while it runs; the steps it had made."""
         self.ops.steps(self.x)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins without it
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         for _ in range(3):
             timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
             timer.start()
