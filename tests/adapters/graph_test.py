@@ -18,6 +18,7 @@ import numpy as np
 from python_test import BUILD, FOLDER, ROOT, built, leaks, library, onnx  # which finds the package
 
 import tenon
+import totals
 from tenon import stubs
 
 core, nodes = tenon.ops.core, tenon.graph.ops.core
@@ -600,9 +601,4 @@ def given_of(graph):
 
 
 if __name__ == "__main__":
-    result = unittest.main(exit=False).result
-    wrong = len({getattr(test, "test_case", test) for test, _ in result.failures + result.errors})  # of a test several parts may fail
-    for test, reason in result.skipped:
-        print(f"skipped: {test}: {reason}")
-    print(f"{result.testsRun - wrong - len(result.skipped)} passed, {wrong} failed, {len(result.skipped)} skipped")
-    sys.exit(wrong > 0)
+    totals.main()

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+import totals
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
@@ -150,10 +152,5 @@ class Guides(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--follow"]:
         follow(sys.argv[2])
-        sys.exit(0)
-    result = unittest.main(exit=False).result
-    wrong = len(result.failures) + len(result.errors)
-    for test, reason in result.skipped:
-        print(f"skipped: {test}: {reason}")
-    print(f"{result.testsRun - wrong - len(result.skipped)} passed, {wrong} failed, {len(result.skipped)} skipped")
-    sys.exit(wrong > 0)
+    else:
+        totals.main()

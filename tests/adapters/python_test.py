@@ -26,6 +26,7 @@ if not os.environ.get("TENON_INSTALLED"):  # else the package of this Python is 
 import numpy as np  # noqa: E402
 
 import tenon  # noqa: E402
+import totals  # noqa: E402
 from tenon import stubs  # noqa: E402
 
 try:
@@ -1033,9 +1034,4 @@ class Torch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    result = unittest.main(exit=False).result
-    wrong = len(result.failures) + len(result.errors)
-    for test, reason in result.skipped:
-        print(f"skipped: {test}: {reason}")
-    print(f"{result.testsRun - wrong - len(result.skipped)} passed, {wrong} failed, {len(result.skipped)} skipped")
-    sys.exit(wrong > 0)
+    totals.main()

@@ -23,6 +23,7 @@ import torch
 
 import tenon
 import tenon.torch
+import totals
 from torch_kinds import GELU, KINDS
 
 warnings.simplefilter("ignore")
@@ -140,7 +141,4 @@ class WithoutPython(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    result = unittest.main(exit=False, verbosity=0).result
-    bad = len(result.failures) + len(result.errors)
-    print(f"{max(result.testsRun - bad, 0)} passed, {bad} failed, {len(result.skipped)} skipped")
-    sys.exit(bool(bad))
+    totals.main()

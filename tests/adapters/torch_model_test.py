@@ -22,6 +22,7 @@ import torch
 import tenon
 import tenon.torch
 from onnx import helper, numpy_helper
+import totals
 from torch_kinds import GELU, KINDS, grown
 
 logging.disable(logging.CRITICAL)
@@ -195,7 +196,4 @@ class Models(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    result = unittest.main(exit=False, verbosity=0).result
-    bad = len({str(t) for t, _ in result.failures + result.errors})
-    print(f"{max(result.testsRun - bad, 0)} passed, {bad} failed, {len(result.skipped)} skipped")
-    sys.exit(bool(bad))
+    totals.main()

@@ -23,6 +23,7 @@ import tenon.torch
 import gradient_cases, gradient_cases_index, gradient_cases_norms, gradient_cases_sampling, gradient_cases_sequence, gradient_cases_spatial  # noqa: F401, E401
 import torch_samples
 from gradients import CASES, results_of, torch_gradients, torch_of, weights_of
+import totals
 from torch_kinds import GELU, KINDS, grown
 
 warnings.simplefilter("ignore")
@@ -710,8 +711,4 @@ TENON_LIBRARY(shortly, "1.0.0",
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=0)
-    result = program.result
-    bad = len(result.failures) + len(result.errors)
-    print(f"{result.testsRun - len({str(t) for t, _ in result.failures + result.errors}) + checks['passed']} passed, {bad} failed, {len(result.skipped)} skipped")
-    sys.exit(bool(bad))
+    totals.main(lambda: checks["passed"])
