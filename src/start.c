@@ -18,6 +18,7 @@
 #include "dispatch/trace.h"
 #include "graph/rates.h"
 #include "graph/run.h"
+#include "loader/bridge.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_C const tenon_descriptor_t *tenon_library_null(void);
@@ -120,6 +121,7 @@ void tenon_shutdown(void) {
   tn_mutex_lock(&lock);
   if (started) {
     tn_registry_clear();
+    tn_bridges_forget();
     tn_registrations_clear();
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
@@ -161,6 +163,11 @@ tenon_status_t tenon_doctor(char **out_text) {
   if (status == TENON_OK && tn_registry_list(&ops, &count) == TENON_OK) {
     tn_text_add(&text, "operators        %d\n", (int)count);
     tenon_ops_release(ops);
+  }
+  if (status == TENON_OK) {
+    tn_text_add(&text, "bridges          ");
+    tn_bridges_report(&text);
+    tn_text_add(&text, "\n");
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;

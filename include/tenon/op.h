@@ -96,12 +96,13 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_ABOUT = 30, /* before the first operator; text: "author: ...\nlicence: ..." */
   TENON_TAG_STUB = 31,  /* text: device, words; function: tenon_stub_fn, see iterator.h */
   TENON_TAG_REDUCES = 32, /* text: the input that a reduction reads, and its axes that vanish */
-  TENON_TAG_DEVICE = 33 /* before the first operator; text: a tenon_device_table_t, see device.h */
+  TENON_TAG_DEVICE = 33, /* before the first operator; text: a tenon_device_table_t, see device.h */
+  TENON_TAG_BRIDGE = 34  /* before the first operator; text: a tenon_bridge_table_t, see bridge.h */
 };
 
 enum { /* phases, in the structures that functions are given */
   TENON_PHASE_OPEN = 1, TENON_PHASE_VALIDATE = 2, TENON_PHASE_CREATE = 3, TENON_PHASE_INFER = 4, TENON_PHASE_PREPARE = 5,
-  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7, TENON_PHASE_DEVICE = 8
+  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7, TENON_PHASE_DEVICE = 8, TENON_PHASE_BRIDGE = 9
 };
 
 #define TENON_DTYPE_(code, bits) ((code) | (bits) << 8 | 1 << 16)

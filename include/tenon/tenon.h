@@ -144,6 +144,7 @@ typedef struct tenon_argument_t {
   uint32_t is_scalar;  /* an attribute that takes bool, int or float; its kind is FLOAT */
   int32_t count;       /* of lists: how many the schema states; -1: any */
   int32_t count_attr;  /* of lists of tensors: the int attribute that states how many; -1: none */
+  uint32_t is_open;    /* texts "name=value" of arguments that the schema does not name */
 } tenon_argument_t;
 /* The i-th argument of a role; INVALID past the last. */
 TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index,
@@ -174,7 +175,8 @@ TENON_API void tenon_attrs_release(tenon_attrs_t *attrs);
  * UPGRADE texts say what they are called now; what they drop is taken and ignored, what they set is set.  Called before
  * anything is set.  A version newer than the operator's is taken as that. */
 TENON_API tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version);
-/* Texts and lists are copied, tensors and graphs retained.  INT is taken for FLOAT, STR for CHOICE, INTS for DIMS. */
+/* Texts and lists are copied, tensors and graphs retained.  INT is taken for FLOAT, STR for CHOICE, INTS for DIMS.  A name that
+ * the schema has not is kept as a text "name=value" where the schema has `**`, an error elsewhere. */
 TENON_API tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const tenon_value_t *value);
 TENON_API tenon_status_t tenon_attrs_int(tenon_attrs_t *attrs, const char *name, int64_t value);
 TENON_API tenon_status_t tenon_attrs_float(tenon_attrs_t *attrs, const char *name, double value);

@@ -94,9 +94,19 @@ static uint32_t keyword_place(const operator_t *self, PyObject *name) {
   return found;
 }
 
-/* Where each argument of a call is; NULL: not given. */
+/* Adds "name=value" to the list of what the operator takes beside its own arguments. */
+static bool add_open(PyObject **open, PyObject *name, PyObject *value) {
+  if (!*open && !(*open = PyList_New(0))) return false;
+  PyObject *text = PyUnicode_FromFormat("%U=%S", name, value);
+  bool good = text && PyList_Append(*open, text) == 0;
+  Py_XDECREF(text);
+  return good;
+}
+
+/* Where each argument of a call is; NULL: not given.  What the schema does not name is in a list of its own, if the operator
+ * takes it: a reference in *open. */
 static bool place(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **given,
-                  PyObject **out) {
+                  PyObject **out, PyObject **open) {
   if (count > (Py_ssize_t)self->positional) return too_many(self, count);
   memcpy(given, args, (size_t)count * sizeof *given);
   memset(given + count, 0, (self->count - (size_t)count) * sizeof *given);
@@ -112,10 +122,20 @@ static bool place(operator_t *self, PyObject *const *args, Py_ssize_t count, PyO
     if (!at && PyUnicode_Compare(self->out_name, name) == 0) at = out;
     uint32_t kept = at ? self->count : keyword_place(self, name);
     if (kept < self->count) at = &given[kept];
+    if (!at && self->open < self->count) {
+      if (!add_open(open, name, args[count + k])) return false;
+      continue;
+    }
     if (!at) return unknown(self, name);
     if (*at) return PyErr_Format(PyExc_TypeError, "%s() got argument %R twice", self->name, name), false;
     *at = args[count + k];
   }
+  if (!*open) return true;
+  if (given[self->open])
+    return PyErr_Format(PyExc_TypeError, "%s(): give %U or arguments of other names, not both", self->name,
+                        self->parameters[self->open].name),
+           false;
+  given[self->open] = *open;
   return true;
 }
 
@@ -315,16 +335,16 @@ static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *o
 
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
   operator_t *self = (operator_t *)object;
-  PyObject *placed[OPERATOR_MOST], *out = NULL, *const *given = placed;
+  PyObject *placed[OPERATOR_MOST], *out = NULL, *open = NULL, *const *given = placed;
   argument_t few[FEW], *arguments = few;
   if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
   const Py_ssize_t count = (Py_ssize_t)(flags & ~OFFSET_FLAG);
   if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional) given = args;
-  else if (!place(self, args, count, names, placed, &out)) return NULL;
+  else if (!place(self, args, count, names, placed, &out, &open)) return Py_XDECREF(open), NULL;
   if (self->inputs + self->outputs > FEW)
     arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
-  if (!arguments) return PyErr_NoMemory();
-  PyObject *result = call_with(self, given, out, arguments);
+  PyObject *result = arguments ? call_with(self, given, out, arguments) : PyErr_NoMemory();
+  Py_XDECREF(open);
   if (arguments != few) free(arguments);
   return result;
 }
@@ -356,11 +376,12 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
   return result;
 }
 
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out) {
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out,
+                    PyObject **open) {
   PyObject *args[2 * OPERATOR_MOST + 2], *names;
   if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name), false;
   if (!spread(self, tuple, named, args, &names)) return false;
-  bool good = place(self, args, PyTuple_Size(tuple), names, given, out);
+  bool good = place(self, args, PyTuple_Size(tuple), names, given, out, open);
   Py_XDECREF(names);
   return good;
 }

@@ -96,12 +96,12 @@ static PyObject *describe(const tenon_argument_t *of) {
     Py_XDECREF(choice);
   }
   if (!choices || !value) return Py_XDECREF(choices), Py_XDECREF(value), NULL;
-  return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:i,s:N,s:N,s:i}", "name", of->name, "kind", kind_name(of),
-                       "tensor", PyBool_FromLong(of->role == TENON_ARGUMENT_INPUT), "optional",
+  return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:i,s:N,s:N,s:i,s:N}", "name", of->name, "kind",
+                       kind_name(of), "tensor", PyBool_FromLong(of->role == TENON_ARGUMENT_INPUT), "optional",
                        PyBool_FromLong(of->is_optional), "keyword", PyBool_FromLong(of->is_keyword), "host",
                        PyBool_FromLong(of->is_host), "written", PyBool_FromLong(of->is_written), "has_default",
                        PyBool_FromLong(of->has_default), "mark", mark, "index", (int)of->index, "choices", choices,
-                       "default", value, "count", (int)of->count);
+                       "default", value, "count", (int)of->count, "open", PyBool_FromLong(of->is_open));
 }
 
 static PyObject *get_parameters(PyObject *object, void *unused) {
@@ -173,6 +173,7 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
                  OPERATOR_MOST);
     return false;
   }
+  self->open = self->count;
   if (!(self->parameters = (parameter_t *)calloc(self->count + 1, sizeof *self->parameters)))
     return PyErr_NoMemory(), false;
   for (uint32_t i = 0; i < self->count; i++) {
@@ -185,6 +186,7 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
     parameter->of = of;
     if (!(parameter->name = PyUnicode_InternFromString(of.name))) return false;
     if (!of.is_keyword) self->positional++;
+    if (of.is_open) self->open = of.place;
     if (of.kind == TENON_KIND_TENSORS) self->has_lists = true;
     if (!is_input) self->has_attrs = true;
   }

@@ -26,7 +26,7 @@ typedef struct operator_t {
   struct operator_t *next, *before; /* all that live */
   PyObject *out_name;               /* of the argument for results: "out", or "out_" beside an argument out */
   char *name;                       /* its own: it outlives the library */
-  uint32_t count, positional, inputs, outputs;
+  uint32_t count, positional, inputs, outputs, open; /* open: the place of what takes other names, or `count` */
   bool is_brief, keeps, has_lists, has_attrs;
   parameter_t *parameters; /* in the schema's order */
   call_attrs_t *last;
@@ -39,8 +39,10 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
  * of such; an extent is a number, or -1 - k for symbol k; so is that of a dim attribute, in a tuple.  Gives the results in the
  * same form, whose extents are numbers or trees, and what symbols are known to be. */
 PyObject *operator_infer(PyObject *object, PyObject *arguments);
-/* Where each argument of a call is, borrowed; NULL: not given.  given: room for OPERATOR_MOST. */
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out);
+/* Where each argument of a call is, borrowed; NULL: not given.  given: room for OPERATOR_MOST.  *open (NULL before) is the
+ * caller's to release, after a failure too. */
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out,
+                    PyObject **open);
 /* A reference to its attributes; NULL with *out_default: nothing is given; else an exception is set. */
 call_attrs_t *operator_attrs(operator_t *self, PyObject *const *given, bool *out_default);
 void call_attrs_release(call_attrs_t *attrs, uint32_t count);

@@ -36,9 +36,16 @@ def out_name(op):
 def _arguments(op):
     parameters = []
     for p, has in with_defaults(op.parameters):
+        if p["open"]:
+            continue
         kind = inspect.Parameter.KEYWORD_ONLY if p["keyword"] else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(python_name(p["name"]), kind, default=p["default"] if has else inspect.Parameter.empty, annotation=_annotation(p)))
     return parameters
+
+
+def _open(op):
+    """What takes the arguments that the schema does not name."""
+    return [inspect.Parameter(python_name(p["name"]), inspect.Parameter.VAR_KEYWORD, annotation="object") for p in op.parameters if p["open"]]
 
 
 def _returns(op):
@@ -51,6 +58,7 @@ def signature(op):
     parameters = _arguments(op)
     if op.results:
         parameters.append(inspect.Parameter(out_name(op), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | tuple | None"))
+    parameters += _open(op)
     return inspect.Signature(parameters, return_annotation=_returns(op))
 
 
@@ -59,6 +67,7 @@ def node_signature(op):
     parameters = [p.replace(annotation=p.annotation.replace("Tensor", "Value")) for p in _arguments(op)]
     for name, annotation in ("name", "str | None"), ("builder", "Builder | None"):
         parameters.append(inspect.Parameter(free_name(op, name), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    parameters += _open(op)
     return inspect.Signature(parameters, return_annotation=_returns(op).replace("Tensor", "Value"))
 
 

@@ -46,6 +46,8 @@ def _method(name, op, tensor="Tensor"):
     first = next((p["name"] for p in parameters if p["kind"] in ("Tensor", "Tensor[]") and not p["optional"]), None) if tensor == "Tensor" else None
     texts, has_star = ["self"], False
     for p, may_be_left_out in _signature.with_defaults(parameters):
+        if p["open"]:
+            continue
         if p["keyword"] and not has_star:
             texts.append("*")
             has_star = True
@@ -61,6 +63,7 @@ def _method(name, op, tensor="Tensor"):
     elif results:
         texts += [] if has_star else ["*"]
         texts.append(f"{_signature.out_name(op)}: " + ("Tensor" if len(results) == 1 else "Sequence[Tensor | None]") + " | None = None")
+    texts += [f"**{_signature.python_name(p['name'])}: object" for p in parameters if p["open"]]
     result = "None" if not kinds else kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
     doc = textwrap.indent(_signature.document(op).replace("\\", "\\\\").replace('"""', '\\"\\"\\"'), " " * 8).strip()
     return f'    def {_signature.python_name(name)}({", ".join(texts)}) -> {result}:\n        """{doc}\n        """\n'

@@ -160,4 +160,18 @@ void tn_folder_remove(const char *path) {
   (void)rmdir(path);
 }
 
+static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+void tn_folder_list(const char *path, void (*each)(void *context, const char *file), void *context) {
+  struct dirent **entries = NULL;
+  char file[4096];
+  int count = scandir(path, &entries, is_shown, alphasort);
+  for (int i = 0; i < count; i++) {
+    int size = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+    if (size > 0 && (size_t)size < sizeof file && tn_file_exists(file)) each(context, file);
+    free(entries[i]);
+  }
+  free(entries);
+}
+
 bool tn_folder_current(char *path, size_t capacity) { return getcwd(path, capacity) != NULL; }

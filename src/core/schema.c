@@ -181,6 +181,18 @@ static tenon_status_t take_host(tn_lexer_t *lexer, tn_argument_t *argument) {
   return argument->is_host = true, TENON_OK;
 }
 
+/* "**", before the name of an argument that takes all others. */
+static tenon_status_t take_open(parser_t *p, tn_argument_t *argument) {
+  tn_lexer_t *lexer = &p->lexer;
+  if (argument->kind != TENON_KIND_STRS || argument->is_optional || argument->count >= 0 || !p->is_keyword)
+    return tn_lexer_fail(lexer, "only a 'str[]' behind '*' takes all other arguments");
+  tn_lexer_next(lexer);
+  TN_TRY(tn_lexer_expect(lexer, '*', "'**'"));
+  argument->is_open = argument->has_default = true;
+  argument->value = (tenon_value_t){.kind = TENON_KIND_STRS};
+  return TENON_OK;
+}
+
 static tenon_status_t parse_argument(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   if (lexer->kind == '*') {
@@ -201,8 +213,11 @@ static tenon_status_t parse_argument(parser_t *p) {
   argument->is_optional = tn_lexer_take(lexer, '?');
   if (lexer->kind == '@') TN_TRY(take_host(lexer, argument));
   draft.at = lexer->start;
+  if (lexer->kind == '*') TN_TRY(take_open(p, argument));
   TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &argument->name));
   TN_TRY(check_name(p, group, draft.at, argument->name));
+  if (argument->is_open && lexer->kind != ')')
+    return tn_lexer_expected(lexer, "')': what takes all others is the last");
   if (tn_lexer_take(lexer, '=')) TN_TRY(parse_default(p, &draft));
   else if (p->defaulted && !p->is_keyword && !argument->is_optional)
     return tn_lexer_fail_at(lexer, draft.at, "'%s' has no default, but '%s' before it has; put it first, or behind '*'",

@@ -14,6 +14,7 @@ typedef struct tn_argument_t { /* an input, an attribute or a result */
   bool is_tensor;   /* an input or a result */
   bool is_optional; /* "?" */
   bool is_keyword;  /* stands after "*" */
+  bool is_open;     /* "**": takes what the schema does not name, as texts "name=value" */
   bool is_host;     /* "@host" */
   bool is_written;  /* "!" */
   bool is_scalar;   /* attribute of type scalar: kind is FLOAT, values may be BOOL, INT or FLOAT */

@@ -69,9 +69,49 @@ static tenon_status_t keep(tenon_attrs_t *attrs, const tenon_value_t *value) {
   return TENON_OK;
 }
 
+/* The argument that takes what the schema does not name; -1: there is none, or it has the name. */
+static int32_t find_open(const tenon_attrs_t *attrs, const char *name) {
+  const tn_schema_t *schema = &attrs->op->schema;
+  for (uint32_t i = 0; i < schema->attr_count; i++)
+    if (schema->attrs[i].is_open)
+      return tn_upgrades_name(&attrs->op->upgrades, attrs->version, name) &&
+                     tn_schema_attr(schema, name, strlen(name)) < 0
+                 ? (int32_t)i
+                 : -1;
+  return -1;
+}
+
+/* Adds "name=value". */
+static tenon_status_t add_open(tenon_attrs_t *attrs, int32_t index, const char *name, const char *value) {
+  tenon_value_t *list = &attrs->values[index];
+  tn_text_t text = {0};
+  tn_text_add(&text, "%s=%s", name, value);
+  char *kept = text.failed ? NULL : tn_arena_text(&attrs->arena, text.data, text.size);
+  tenon_string_t *strings = kept ? tn_arena_array(&attrs->arena, list->count + 1, sizeof *strings) : NULL;
+  if (strings) {
+    if (list->count) memcpy(strings, list->as.strs, list->count * sizeof *strings);
+    strings[list->count] = (tenon_string_t){kept, text.size};
+    *list = (tenon_value_t){TENON_KIND_STRS, list->count + 1, {.strs = strings}};
+  }
+  tn_text_clear(&text);
+  return strings ? TENON_OK : tn_no_memory("attributes", sizeof *strings);
+}
+
+static tenon_status_t add_open_value(tenon_attrs_t *attrs, int32_t index, const char *name,
+                                     const tenon_value_t *value) {
+  tn_text_t text = {0};
+  if (value->kind == TENON_KIND_STR) tn_text_bytes(&text, value->as.s, value->count);
+  else tn_value_print(NULL, value, &text);
+  tenon_status_t status =
+      text.failed ? tn_no_memory("attributes", text.size) : add_open(attrs, index, name, tn_text_get(&text));
+  tn_text_clear(&text);
+  return status;
+}
+
 tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const tenon_value_t *value) {
-  int32_t i;
+  int32_t i = find_open(attrs, name);
   tenon_value_t converted;
+  if (i >= 0) return add_open_value(attrs, i, name, value);
   TN_TRY(find(attrs, name, &i));
   if (i < 0) return TENON_OK;
   TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena, &converted));
@@ -107,7 +147,8 @@ static tenon_status_t parse(tenon_attrs_t *attrs, int32_t index, const char *tex
 }
 
 tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text) {
-  int32_t i;
+  int32_t i = find_open(attrs, name);
+  if (i >= 0) return add_open(attrs, i, name, text);
   TN_TRY(find(attrs, name, &i));
   return i < 0 ? TENON_OK : parse(attrs, i, text);
 }

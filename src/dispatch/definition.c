@@ -373,6 +373,16 @@ static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
   tn_text_clear(&offences);
 }
 
+static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
+  if (!table || table->size < sizeof *table || !table->name || !table->symbols || !table->open)
+    tn_definition_offend(b, TENON_INVALID,
+                         "the table of a bridge is NULL, smaller than it is in 1.0, or has no name, symbols or open");
+  else if (table->abi >> 16 != TENON_BRIDGE_ABI >> 16)
+    tn_definition_offend(b, TENON_INVALID, "the table of a bridge is of contract %u, this host has %u",
+                         table->abi >> 16, TENON_BRIDGE_ABI >> 16);
+  else b->library->bridge = table;
+}
+
 static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   uint32_t tag = item->tag & ~TENON_MUST;
   switch (tag) {
@@ -398,10 +408,11 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_OPEN: b->open = (tenon_node_fn)item->function; return;
   case TENON_TAG_CLOSE: b->close = (tenon_free_fn)item->function; return;
   case TENON_TAG_DEVICE: add_device(b, item->text); return;
+  case TENON_TAG_BRIDGE: add_bridge(b, item->text); return;
   case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
   default: break;
   }
-  if (tag > TENON_TAG_DEVICE) { /* newer than this host */
+  if (tag > TENON_TAG_BRIDGE) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(b, TENON_UNIMPLEMENTED,
                            "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",

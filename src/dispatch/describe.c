@@ -81,7 +81,8 @@ tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t in
                            .mark = (uint32_t)a->mark,
                            .is_scalar = a->is_scalar,
                            .count = a->count,
-                           .count_attr = a->count_attr};
+                           .count_attr = a->count_attr,
+                           .is_open = a->is_open};
   for (uint32_t i = 0; i < s->argument_count && role != TENON_ARGUMENT_OUTPUT; i++)
     if (s->arguments[i] == a) full.place = i;
   memcpy(argument, &full, size);

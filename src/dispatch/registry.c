@@ -55,6 +55,15 @@ tn_library_t *tn_registry_library(const char *path) {
   return found;
 }
 
+const tenon_bridge_table_t *tn_registry_bridge(size_t index) {
+  const tenon_bridge_table_t *found = NULL;
+  tn_mutex_lock(&lock);
+  for (size_t i = 0; i < library_count && !found; i++)
+    if (libraries[i]->bridge && index-- == 0) found = libraries[i]->bridge;
+  tn_mutex_unlock(&lock);
+  return found;
+}
+
 static int by_name(const void *a, const void *b) {
   return strcmp((*(const tenon_op_t *const *)a)->name, (*(const tenon_op_t *const *)b)->name);
 }

@@ -3,6 +3,8 @@
 #ifndef TN_DISPATCH_REGISTRY_H
 #define TN_DISPATCH_REGISTRY_H
 
+#include <tenon/bridge.h>
+
 #include "base/text.h"
 #include "device/plugin.h"
 #include "dispatch/op.h"
@@ -27,6 +29,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   uint32_t device_count; /* plug-ins, and the backends that are theirs */
   const tenon_device_table_t *devices[TN_LIBRARY_DEVICES];
   tn_backend_t *backends[TN_LIBRARY_DEVICES];
+  const tenon_bridge_table_t *bridge; /* NULL: it is none */
   tn_arena_t arena;
 };
 
@@ -57,6 +60,8 @@ void tn_registry_use(const tn_library_t *library);
 void tn_registry_unuse(const tn_library_t *library);
 /* Library with that path (as the loader gave it) with one more reference, or NULL. */
 tn_library_t *tn_registry_library(const char *path);
+/* The bridges among the libraries, in the order in which they came; NULL past the last. */
+const tenon_bridge_table_t *tn_registry_bridge(size_t index);
 /* For whoever walks the kernels of an operator outside a call: libraries come and go. */
 void tn_registry_lock(void);
 void tn_registry_unlock(void);

@@ -108,3 +108,15 @@ void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *o
   }
   describe(file, out_binary, offences);
 }
+
+void tn_binary_check(const tn_binary_t *binary, tn_text_t *offences) {
+  if (binary->tenon)
+    tn_binary_offence(offences, "it links %.100s: operator libraries link nothing of Tenon; build it without -ltenon",
+                      binary->tenon);
+  if (binary->no_entry)
+    tn_binary_offence(offences, "it does not export the function " TN_ENTRY ": %s", binary->no_entry);
+}
+
+bool tn_binary_exports(const tn_file_t *file, const char *name) {
+  return file->size > 4 && memcmp(file->data, formats[0].magic, 4) == 0 && tn_elf_exports(file, name);
+}

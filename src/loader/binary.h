@@ -30,9 +30,12 @@ typedef struct tn_binary_t {
   char machine_text[24];
   const char *name; /* that the file gives itself (DT_SONAME), or "" */
   bool has_entry;
-  tn_names_t needed;      /* libraries that the system opens with it */
-  tn_names_t exports;     /* what it exports beside the entry */
-  tn_names_t pins;        /* symbols for which the system never unloads the file */
+  const char
+      *no_entry;      /* why a shared object has no entry, as far as it shows; NULL: it has, or it is another offence */
+  const char *tenon;  /* libtenon, if it links that; else NULL */
+  tn_names_t needed;  /* libraries that the system opens with it */
+  tn_names_t exports; /* what it exports beside the entry */
+  tn_names_t pins;    /* symbols for which the system never unloads the file */
   const char *run_path;   /* folders that it wants searched for needed libraries, or "" */
   bool is_run_path_first; /* searched before those of the environment */
   uint32_t starter_count; /* initialisers beyond the compiler's own */
@@ -40,8 +43,13 @@ typedef struct tn_binary_t {
 } tn_binary_t;
 
 /* Fills in what can be read, and appends a line for each thing that keeps the file from being a library that this
- * process can load.  Never fails: a file that is nothing known has one offence that says what it starts with. */
+ * process can load, but for those of tn_binary_check.  Never fails: a file that is nothing known has one
+ * offence that says what it starts with. */
 void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences);
+
+/* Appends that it has no entry, and that it links libtenon: a bridge, and what bridges read, may do so. */
+void tn_binary_check(const tn_binary_t *binary, tn_text_t *offences);
+bool tn_binary_exports(const tn_file_t *file, const char *name);
 
 void tn_binary_offence(tn_text_t *offences, const char *format, ...) TENON_FORMAT(2, 3); /* one line */
 /* Appends text from a file: what does not print becomes '?', and it is cut after 200 bytes. */
@@ -53,5 +61,6 @@ void tn_binary_starters(tn_text_t *text, const tn_binary_t *binary);
 
 /* Readers of formats, for tn_binary_read. */
 void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences);
+bool tn_elf_exports(const tn_file_t *file, const char *name);
 
 #endif

@@ -285,9 +285,7 @@ static void read_needed(elf_t *elf) {
     }
     remember(&out->needed, name);
     const char *slash = strrchr(name, '/');
-    if (strncmp(slash ? slash + 1 : name, "libtenon.", 9) != 0) continue;
-    tn_binary_offence(elf->offences,
-                      "it links %.100s: operator libraries link nothing of Tenon; build it without -ltenon", name);
+    if (strncmp(slash ? slash + 1 : name, "libtenon.", 9) == 0) out->tenon = name;
   }
   out->name = tag_text(elf, TAG_NAME);
   out->is_run_path_first = elf->tags[TAG_RPATH] && !elf->tags[TAG_RUNPATH];
@@ -310,19 +308,24 @@ static void explain_entry(elf_t *elf, const symbol_t *entry) {
   for (uint64_t i = 0; item(elf, elf->names, i, &symbol, sizeof symbol); i++)
     if (symbol.section && (name = text(elf, elf->name_strings, symbol.name)) && !strcmp(name, TN_ENTRY))
       reason = "it is there but hidden; link without a version script or visibility that hides it";
-  tn_binary_offence(elf->offences, "it does not export the function " TN_ENTRY ": %s", reason);
+  elf->out->no_entry = reason;
+}
+
+/* Name of a symbol that the file exports; NULL: it is none. */
+static const char *exported(const elf_t *elf, const symbol_t *symbol) {
+  uint8_t bind = symbol->info >> 4, visibility = symbol->other & 3;
+  bool is_exported = (bind == BIND_GLOBAL || bind == BIND_WEAK || bind == BIND_UNIQUE) &&
+                     (visibility == 0 || visibility == 3) && symbol->section && symbol->section != SECTION_ABSOLUTE;
+  return is_exported ? text(elf, elf->strings, symbol->name) : NULL;
 }
 
 static void read_symbols(elf_t *elf) {
   symbol_t symbol, entry;
   bool is_seen = false;
   for (uint64_t i = 1; item(elf, elf->symbols, i, &symbol, sizeof symbol); i++) {
-    uint8_t bind = symbol.info >> 4, visibility = symbol.other & 3;
-    const char *name = text(elf, elf->strings, symbol.name);
-    bool is_exported = (bind == BIND_GLOBAL || bind == BIND_WEAK || bind == BIND_UNIQUE) &&
-                       (visibility == 0 || visibility == 3) && symbol.section && symbol.section != SECTION_ABSOLUTE;
-    if (!name || !is_exported) continue;
-    if (bind == BIND_UNIQUE) remember(&elf->out->pins, name);
+    const char *name = exported(elf, &symbol);
+    if (!name) continue;
+    if (symbol.info >> 4 == BIND_UNIQUE) remember(&elf->out->pins, name);
     if (!strcmp(name, TN_ENTRY)) {
       is_seen = true, entry = symbol;
       elf->out->has_entry = (symbol.info & 15) == IS_FUNCTION;
@@ -413,4 +416,19 @@ void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offe
   read_needed(&elf);
   read_symbols(&elf);
   read_starters(&elf);
+}
+
+bool tn_elf_exports(const tn_file_t *file, const char *name) {
+  tn_binary_t ignored = {.format = ""};
+  tn_text_t offences = {0};
+  symbol_t symbol;
+  bool is_found = false;
+  elf_t elf = {.file = file, .out = &ignored, .offences = &offences};
+  if (read_header(&elf) && read_segments(&elf) && read_dynamic(&elf))
+    for (uint64_t i = 1; !is_found && item(&elf, elf.symbols, i, &symbol, sizeof symbol); i++) {
+      const char *own = exported(&elf, &symbol);
+      is_found = own && !strcmp(own, name);
+    }
+  tn_text_clear(&offences);
+  return is_found;
 }

@@ -5,7 +5,9 @@
 #include <tenon/tenon.h>
 
 #include "base/status.h"
+#include "dispatch/frame.h"
 #include "loader/binary.h"
+#include "loader/bridge.h"
 #include "loader/locate.h"
 #include "loader/needed.h"
 
@@ -41,6 +43,14 @@ static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char
   }
   if (binary->needed.count == 0) line(text, "needs:", "no other library");
   tn_needed_missing(binary, path, offences);
+}
+
+static void say(void *text, const char *words) { line(text, "", words); }
+
+static void report_bridged(tn_text_t *text, const tenon_bridge_table_t *bridge, const char *path, tn_text_t *offences) {
+  tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, path, NULL};
+  line(text, "bridge:", bridge->name);
+  if (bridge->inspect && bridge->inspect(&call, say, text) != TENON_OK) tn_binary_offence(offences, "%s", tn_error());
 }
 
 static void report_code(tn_text_t *text, const tn_binary_t *binary) {
@@ -80,6 +90,9 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   tn_binary_t binary;
   tn_text_t text = {0}, offences = {0};
   tn_binary_read(&file, &binary, &offences);
+  const tenon_bridge_table_t *bridge =
+      binary.no_entry && tenon_start() == TENON_OK ? tn_bridge_of_library(&file) : NULL;
+  if (!bridge) tn_binary_check(&binary, &offences);
   line(&text, "path:", real);
   begin(&text, "size:");
   tn_text_add(&text, "%zu bytes\n", file.size);
@@ -88,6 +101,7 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   if (!strcmp(binary.kind, "shared object")) {
     report_needed(&text, &binary, real, &offences);
     report_code(&text, &binary);
+    if (bridge) report_bridged(&text, bridge, real, &offences);
   }
   report_offences(&text, &offences);
   if (out_loadable) *out_loadable = offences.size == 0;

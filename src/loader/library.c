@@ -9,8 +9,11 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "dispatch/frame.h"
 #include "dispatch/registry.h"
 #include "loader/binary.h"
+#include "loader/bridge.h"
+#include "loader/library.h"
 #include "loader/locate.h"
 #include "loader/needed.h"
 
@@ -25,6 +28,9 @@ typedef struct load_t {
   tn_text_t offences; /* of the step that is under way, one line each */
   tn_dynlib_t *dynlib;
   const tenon_descriptor_t *descriptor;
+  const tenon_bridge_table_t *bridge; /* the file is of another system */
+  tenon_bridged_t bridged;
+  bool is_bridge;        /* the file is to be a bridge itself */
   tn_library_t *library; /* set: done, with a reference that is ours */
   bool is_new;
 } load_t;
@@ -72,6 +78,7 @@ static tenon_status_t read_file(load_t *load) {
 
 static tenon_status_t inspect(load_t *load) {
   tn_binary_read(&load->file, &load->binary, &load->offences);
+  if (!load->bridge && !(load->is_bridge && load->binary.has_entry)) tn_binary_check(&load->binary, &load->offences);
   return TENON_OK; /* the next step ends what reading alone can find, so that one message has all of it */
 }
 
@@ -91,7 +98,8 @@ static tenon_status_t check_policy(load_t *load) {
   const tn_binary_t *binary = &load->binary;
   tenon_status_t status = has_offences(load) ? TENON_INVALID : TENON_DENIED;
   tn_text_t words = {0};
-  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count) {
+  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count &&
+      !load->bridge) { /* of a bridge, what it states goes */
     tn_binary_names(&words, &binary->pins);
     tn_binary_offence(&load->offences,
                       "TENON_LOAD_UNLOADABLE: the system never unloads it because of %s; build it with "
@@ -130,7 +138,16 @@ static tenon_status_t find_loaded(load_t *load) {
 }
 
 /* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
+static tenon_status_t open_bridged(load_t *load) {
+  tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, load->path, NULL};
+  load->bridged = (tenon_bridged_t){.size = sizeof load->bridged};
+  TN_TRY(load->bridge->open(&call, &load->bridged));
+  load->descriptor = load->bridged.descriptor;
+  return load->descriptor ? TENON_OK : tn_fail(TENON_INTERNAL, "bridge %s gives no descriptor", load->bridge->name);
+}
+
 static tenon_status_t open_file(load_t *load) {
+  if (load->bridge) return open_bridged(load);
   tenon_status_t status = tn_dynlib_open(load->path, &load->dynlib);
   if (status == TENON_OK) return status;
   const char *reason = tn_reason(load->path);
@@ -141,6 +158,7 @@ static tenon_status_t open_file(load_t *load) {
 }
 
 static tenon_status_t query(load_t *load) {
+  if (load->bridge) return TENON_OK;
   entry_fn entry = (entry_fn)tn_dynlib_function(load->dynlib, TN_ENTRY);
   load->descriptor = entry ? entry() : NULL;
   if (!load->descriptor) tn_binary_offence(&load->offences, "its function " TN_ENTRY "() gave no descriptor");
@@ -152,9 +170,9 @@ static tenon_status_t verify(load_t *load) {
 }
 
 static tenon_status_t enter(load_t *load) {
-  TN_TRY(tn_registry_add(load->descriptor, load->path, NULL, NULL,
+  TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
                          load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
-  load->library->dynlib = load->dynlib;
+  load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
   load->is_new = true;
   return TENON_OK;
 }
@@ -164,14 +182,12 @@ static tenon_status_t (*const steps[])(load_t *load) = {locate,    read_file, in
 
 /* ---- loading and adding --------------------------------------------------------------------------------------- */
 
-tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
-  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE;
-  if (out_library) *out_library = NULL;
-  if (!path) return tn_fail(TENON_INVALID, "cannot load a library: the path is NULL");
-  if (flags & ~known) return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x", path, flags & ~known);
-  TN_TRY(tenon_start());
-  load_t load = {.given = path, .flags = flags};
+/* One that is none of Tenon's is loaded again by the bridge that knows it. */
+static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_bridge_table_t *bridge, bool is_bridge,
+                                tenon_library_t **out_library) {
+  load_t load = {.given = path, .flags = flags, .bridge = bridge, .is_bridge = is_bridge};
   tenon_status_t status = TENON_OK;
+  bool is_foreign = false;
   tn_mutex_lock(&loading);
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load.library; i++)
     status = steps[i](&load);
@@ -183,12 +199,31 @@ tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_librar
     tn_dynlib_close(load.dynlib);
   }
   tn_mutex_unlock(&loading);
+  if (status != TENON_OK && load.binary.no_entry && !bridge && !is_bridge)
+    is_foreign = (bridge = tn_bridge_of_library(&load.file)) != NULL;
+  if (status != TENON_OK && load.binary.no_entry && !is_bridge && !bridge && *tn_bridges_refused())
+    tn_binary_offence(&load.offences, "bridges that do not open: %s", tn_bridges_refused());
   tn_file_unmap(&load.file);
+  if (is_foreign) {
+    tn_text_clear(&load.offences);
+    return load_file(path, flags, bridge, false, out_library);
+  }
   if (status != TENON_OK) status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
   else if (out_library) *out_library = outside(load.library);
   tn_text_clear(&load.offences);
   return status;
 }
+
+tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
+  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE;
+  if (out_library) *out_library = NULL;
+  if (!path) return tn_fail(TENON_INVALID, "cannot load a library: the path is NULL");
+  if (flags & ~known) return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x", path, flags & ~known);
+  TN_TRY(tenon_start());
+  return load_file(path, flags, NULL, false, out_library);
+}
+
+tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, true, NULL); }
 
 tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
                                  tenon_library_t **out_library) {

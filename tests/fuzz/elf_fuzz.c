@@ -17,6 +17,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tn_file_t file = {copy, size};
   memset(&binary, 0, sizeof binary);
   tn_binary_read(&file, &binary, &offences);
+  tn_binary_check(&binary, &offences);
+  (void)tn_binary_exports(&file, "tenon_library");
   tn_binary_names(&text, &binary.needed);
   tn_binary_names(&text, &binary.exports);
   tn_binary_names(&text, &binary.pins);

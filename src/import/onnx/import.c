@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "import/model_file.h"
 #include "import/onnx/lower.h"
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */
@@ -441,17 +442,10 @@ static tenon_status_t run(tn_storage_t *file, const char *folder, tenon_graph_t 
   return status;
 }
 
-static const char *folder_of(const tenon_import_t *options) {
-  size_t end = offsetof(tenon_import_t, folder) + sizeof options->folder;
-  return options && options->size >= end ? options->folder : NULL;
-}
-
-tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph) {
+tenon_status_t tn_onnx_load(const char *path, const char *folder, tenon_graph_t **out_graph) {
   tn_storage_t *file;
-  const char *slash = strrchr(path, '/'), *folder = folder_of(options);
+  const char *slash = strrchr(path, '/');
   char *own = NULL;
-  *out_graph = NULL;
-  TN_TRY(tenon_start());
   if (!folder) folder = own = slash ? tn_copy_text(path, (size_t)(slash - path)) : tn_copy_text(".", 1);
   if (!folder) return tn_no_memory("a path", strlen(path));
   tenon_status_t status = tn_weights_map(path, &file);
@@ -472,6 +466,6 @@ tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_imp
   TN_TRY(tenon_start());
   if (!data || size > SIZE_MAX / 2) return tn_fail(TENON_INVALID, "no model: expected its bytes");
   TN_TRY(tn_storage_create((void *)(uintptr_t)data, size, keep_memory, NULL, &file));
-  tenon_status_t status = run(file, folder_of(options), out_graph);
+  tenon_status_t status = run(file, tn_import_folder(options), out_graph);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "model in memory: ");
 }

@@ -40,6 +40,7 @@ static tn_text_t offences_of(bytes_t bytes, tn_binary_t *binary) {
   tn_file_t file = {bytes.size ? bytes.data : NULL, bytes.size};
   tn_text_t offences = {0};
   tn_binary_read(&file, binary, &offences);
+  tn_binary_check(binary, &offences);
   return offences;
 }
 

@@ -1,0 +1,40 @@
+/* Model files: ONNX's, and those of other systems that a bridge reads. */
+#include "import/model_file.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "dispatch/frame.h"
+#include "loader/bridge.h"
+#include "loader/locate.h"
+
+static bool ends_with(const char *path, const char *end) {
+  const size_t size = strlen(path);
+  return size >= strlen(end) && strcmp(path + size - strlen(end), end) == 0;
+}
+
+static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const char *path, const char *folder,
+                                   tenon_graph_t **out_graph) {
+  char real[TN_PATH_SIZE];
+  const tenon_graph_t *graph = NULL;
+  tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, real, folder};
+  TN_TRY(tn_file_real_path(path, real, sizeof real));
+  tenon_status_t status = bridge->read(&call, &graph);
+  if (status != TENON_OK) return tn_prefix(status, "%.300s: ", strrchr(real, '/') + 1);
+  *out_graph = (tenon_graph_t *)(uintptr_t)graph;
+  return TENON_OK;
+}
+
+const char *tn_import_folder(const tenon_import_t *options) {
+  const size_t end = offsetof(tenon_import_t, folder) + sizeof options->folder;
+  return options && options->size >= end ? options->folder : NULL;
+}
+
+tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph) {
+  const char *folder = tn_import_folder(options);
+  *out_graph = NULL;
+  TN_TRY(tenon_start());
+  const tenon_bridge_table_t *bridge = ends_with(path, ".onnx") ? NULL : tn_bridge_of_model(path);
+  return bridge ? read_bridged(bridge, path, folder, out_graph) : tn_onnx_load(path, folder, out_graph);
+}

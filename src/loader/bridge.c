@@ -1,0 +1,98 @@
+/* The search for bridges, and which of them a file belongs to. */
+#include "loader/bridge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/thread.h"
+#include "dispatch/registry.h"
+#include "loader/library.h"
+#include "loader/locate.h"
+
+static tn_mutex_t lock = TN_MUTEX_INIT; /* of what follows; taken before that of loading */
+static bool is_open;
+static tn_text_t refused;
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+static void open_file(void *context, const char *path) {
+  const char *end = strrchr(path, '.');
+  (void)context;
+  if (!end || strcmp(end, ".so") != 0 || tn_library_load_bridge(path) == TENON_OK) return;
+  tn_text_add(&refused, "%s%s", refused.size ? "\n" : "", tn_error());
+}
+
+static void open_folders(const char *folders) {
+  char folder[TN_PATH_SIZE];
+  while (*folders) {
+    size_t size = strcspn(folders, ":");
+    if (size && snprintf(folder, sizeof folder, "%.*s", (int)size, folders) < TN_PATH_SIZE)
+      tn_folder_list(folder, open_file, NULL);
+    folders += size + (folders[size] != 0);
+  }
+}
+
+/* Beside libtenon: in a build folder, and where it is installed. */
+static void open_own(void) {
+  static const char *const places[] = {"bridges", "tenon/bridges"};
+  char path[TN_PATH_SIZE], folder[TN_PATH_SIZE + 20];
+  if (!tn_file_of_address((const void *)&lock, path, sizeof path)) return;
+  const char *slash = strrchr(path, '/');
+  for (int i = 0; i < 2; i++) {
+    snprintf(folder, sizeof folder, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, places[i]);
+    tn_folder_list(folder, open_file, NULL);
+  }
+}
+
+static void need(void) {
+  tn_mutex_lock(&lock);
+  if (!is_open) {
+    const char *folders = getenv("TENON_BRIDGE_PATH");
+    is_open = true;
+    open_folders(folders ? folders : "");
+    open_own();
+  }
+  tn_mutex_unlock(&lock);
+}
+
+void tn_bridges_forget(void) {
+  tn_mutex_lock(&lock);
+  is_open = false;
+  tn_text_clear(&refused);
+  tn_mutex_unlock(&lock);
+}
+
+const char *tn_bridges_refused(void) { return tn_text_get(&refused); }
+
+/* ---- finding ------------------------------------------------------------------------------------------------------ */
+
+const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
+  const tenon_bridge_table_t *table;
+  need();
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++) {
+    const char *const *name = table->symbols;
+    while (name && *name && tn_binary_exports(file, *name)) name++;
+    if (name && !*name && name != table->symbols) return table;
+  }
+  return NULL;
+}
+
+const tenon_bridge_table_t *tn_bridge_of_model(const char *path) {
+  const tenon_bridge_table_t *table;
+  const size_t size = strlen(path);
+  need();
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
+    for (const char *const *end = table->read ? table->suffixes : NULL; end && *end; end++)
+      if (size >= strlen(*end) && strcmp(path + size - strlen(*end), *end) == 0) return table;
+  return NULL;
+}
+
+void tn_bridges_report(tn_text_t *text) {
+  const tenon_bridge_table_t *table;
+  need();
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++) tn_text_add(text, "%s%s", i ? ", " : "", table->name);
+  if (!tn_registry_bridge(0)) tn_text_add(text, "none");
+  if (refused.size) tn_text_add(text, "; %s", refused.data);
+}
