@@ -1,0 +1,71 @@
+/* The binary interface of MXNet's operator libraries, versions 7 (MXNet 1.7), 10 (1.8) and 11 (1.9 and 2.0): functions in C that
+ * such a library exports.  Those that say how they went give 1, or 0 after a failure; what authors wrote lies behind pointers that
+ * are only handed back to the library. */
+#ifndef BRIDGES_MXNET_ABI_H
+#define BRIDGES_MXNET_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef void (*author_fn)(void); /* a function of the author's */
+
+/* What the library calls while it computes. */
+typedef void *(*allocate_fn)(void *handle, int bytes);
+typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, void **data, int64_t **indices,
+                          int64_t **indptr);
+
+/* clang-format off */
+#define ATTRIBUTES const char *const *keys, const char *const *values, int count
+#define SIDE(side) \
+  const int64_t **side##_shapes, int *side##_ndims, void **side##_data, int *side##_dtypes, size_t *side##_versions, \
+  const char **side##_devices, int *side##_ids, int side##_count
+#define COMPUTE \
+  SIDE(in), SIDE(out), allocate_fn cpu, void *cpu_handle, allocate_fn gpu, void *gpu_handle, void *stream, \
+  sparse_fn sparse, void *sparse_handle, int *in_storages, int *out_storages, void **in_indices, void **out_indices, \
+  void **in_indptr, void **out_indptr, int64_t *in_indices_counts, int64_t *out_indices_counts, \
+  int64_t *in_indptr_counts, int64_t *out_indptr_counts, void *cpu_random, void *gpu_random
+#define KERNELS(what) const char ***what##_devices, author_fn **what, int *what##_count
+/* result, name, from version, parameters */
+#define ABI(X) \
+  X(int, initialize, 7, (int version)) \
+  X(int, _opVersion, 7, (void)) \
+  X(int, _msgSize, 10, (void)) \
+  X(void, _msgGet, 10, (int index, const char **message)) \
+  X(int, _opRegSize, 7, (void)) \
+  X(void, _opRegGet, 7, (int index, const char **name, int *is_subgraph, KERNELS(forward), KERNELS(backward), KERNELS(create), \
+    author_fn *parse, author_fn *dtypes, author_fn *storages, author_fn *shapes, author_fn *mutates)) \
+  X(void, _opCallFree, 7, (void *memory)) \
+  X(int, _opCallParseAttrs, 7, (author_fn, ATTRIBUTES, int *in_count, int *out_count)) \
+  X(int, _opCallInferType, 7, (author_fn, ATTRIBUTES, int *in, int in_count, int *out, int out_count)) \
+  X(int, _opCallInferSType, 7, (author_fn, ATTRIBUTES, int *in, int in_count, int *out, int out_count)) \
+  X(int, _opCallInferShape, 7, (author_fn, ATTRIBUTES, unsigned **in, int *in_ndims, int in_count, unsigned ***new_in, \
+    int **new_in_ndims, unsigned ***out, int **out_ndims, int out_count)) \
+  X(int, _opCallMutateInputs, 7, (author_fn, ATTRIBUTES, int **which, int *which_count)) \
+  X(int, _opCallFCompute, 7, (author_fn, ATTRIBUTES, COMPUTE)) \
+  X(int, _opCallCreateOpState, 7, (author_fn, ATTRIBUTES, const char *device, int id, unsigned **in, int *in_ndims, int in_count, \
+    const int *in_dtypes, void **state)) /* of version 7: behind the attributes is only `state` */ \
+  X(void, _opCallDestroyOpState, 11, (void *state)) \
+  X(int, _opCallFStatefulCompute, 7, (int is_forward, void *state, COMPUTE)) \
+  X(int, _partRegSize, 7, (void)) \
+  X(int, _passRegSize, 7, (void))
+/* clang-format on */
+
+enum {
+  DTYPE_F32,
+  DTYPE_F64,
+  DTYPE_F16,
+  DTYPE_U8,
+  DTYPE_I32,
+  DTYPE_I8,
+  DTYPE_I64,
+  DTYPES
+}; /* all that libraries know */
+enum { STORAGE_DENSE, STORAGE_ROWS, STORAGE_CSR };
+
+#define ABI_POINTER(result, name, since, parameters) result(*name) parameters;
+typedef struct abi_t {
+  ABI(ABI_POINTER)
+} abi_t;
+typedef int (*create_7_fn)(author_fn, ATTRIBUTES, void **state);
+
+#endif

@@ -1,0 +1,30 @@
+/* The bridge: which files are MXNet's, and what Tenon is given of them. */
+#include <string.h>
+
+#include "hosted.h"
+
+static const char *const symbols[] = {"_opVersion", "initialize", NULL};
+
+static tenon_status_t inspect(tenon_bridge_call_t *call, void (*say)(void *context, const char *line), void *context) {
+  (void)call;
+  say(context, "a library of operators, partitioners or passes for MXNet: `tenon ops FILE` loads it and lists them");
+  return TENON_OK;
+}
+
+static tenon_status_t open_library(tenon_bridge_call_t *call, tenon_bridged_t *out) {
+  char why[WHY] = "";
+  hosted_t *library;
+  tenon_status_t status = hosted_open(call->path, &library, why, sizeof why);
+  if (status != TENON_OK) return tenon_fail(call, status, "%s", why);
+  out->descriptor = &library->descriptor, out->context = library;
+  return TENON_OK;
+}
+
+static const tenon_bridge_table_t table = {.size = sizeof table,
+                                           .abi = TENON_BRIDGE_ABI,
+                                           .name = "mxnet",
+                                           .symbols = symbols,
+                                           .inspect = inspect,
+                                           .open = open_library};
+
+TENON_LIBRARY(mxnet_bridge, "1.0", TENON_BRIDGE(&table))

@@ -1,0 +1,17 @@
+/* Exceptions of C++ in a library end here. */
+#ifndef BRIDGES_MXNET_GUARD_H
+#define BRIDGES_MXNET_GUARD_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Calls function(argument), gives its result; -1 if it threw, and then `why` is what the exception says. */
+int guard_call(int (*function)(void *), void *argument, char *why, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

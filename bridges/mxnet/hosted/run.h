@@ -1,0 +1,10 @@
+/* Calls of a library's functions, as kernels of Tenon's. */
+#ifndef BRIDGES_MXNET_RUN_H
+#define BRIDGES_MXNET_RUN_H
+
+#include <tenon/op.h>
+
+tenon_status_t run_forward(tenon_call_t *call);
+tenon_status_t run_backward(tenon_call_t *call);
+
+#endif
