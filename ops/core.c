@@ -17,7 +17,7 @@
   X(core_parts_backward) X(core_norm_backward) X(core_channel_backward)                                                \
   X(core_spectral_backward) X(core_resize_backward) X(core_deform_backward)                                            \
   X(core_deform) X(core_rotary) X(core_linear_attention) X(core_determinant) X(core_spectral) X(core_control)          \
-  X(core_autocast) X(core_strided)
+  X(core_autocast) X(core_strided) X(core_sparse)
 
 /* The files of simd/ once more, compiled for an instruction set: they extend what the list above defines. */
 #if defined(__x86_64__) || defined(_M_X64)

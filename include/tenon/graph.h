@@ -33,6 +33,7 @@ typedef struct tenon_port_t { /* an input or output of a graph; lends its texts 
   int32_t ndim;        /* -1: unknown */
   const tenon_axis_t *axes;
   tenon_edge_t edge; /* the value that it is */
+  uint32_t layout;   /* TENON_DETAIL_CSR, _ROW_SPARSE; 0: dense */
 } tenon_port_t;
 
 typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */

@@ -69,20 +69,16 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_SHAPES = 4,    /* text: shapes of outputs, in place of infer or before it */
   TENON_TAG_WHERE = 5,     /* text: words about inputs: known, deduced, strided */
   TENON_TAG_TRAITS = 6,    /* number: TENON_PURE | ... */
-  TENON_TAG_GRADIENT = 7,  /* text */
-  TENON_TAG_BATCHING = 8,  /* text */
-  TENON_TAG_SHARDING = 9,  /* text */
+  TENON_TAG_GRADIENT = 7, TENON_TAG_BATCHING = 8, TENON_TAG_SHARDING = 9, /* texts */
   TENON_TAG_REUSE = 10,    /* text: outputs that may take the memory of an input which nobody needs any more (and which
                               this call has once only) */
   TENON_TAG_USES = 11,     /* text: operators that the kernels call */
   TENON_TAG_INFER = 12,    /* function: tenon_infer_fn */
-  TENON_TAG_VALIDATE = 13, /* function: tenon_node_fn */
-  TENON_TAG_CREATE = 14,   /* function: tenon_node_fn */
+  TENON_TAG_VALIDATE = 13, TENON_TAG_CREATE = 14, /* functions: tenon_node_fn */
   TENON_TAG_DESTROY = 15,  /* function: tenon_free_fn */
   TENON_TAG_PREPARE = 16,  /* function: tenon_node_fn */
   TENON_TAG_RELEASE = 17,  /* function: tenon_free_fn */
-  TENON_TAG_KERNEL = 18,   /* text: device, words; function: tenon_run_fn */
-  TENON_TAG_COMPOSITE = 19,
+  TENON_TAG_KERNEL = 18, TENON_TAG_COMPOSITE = 19, /* text: device, words; function: tenon_run_fn */
   TENON_TAG_LOOP = 20,     /* text: dtypes, words; function: tenon_loop_fn */
   TENON_TAG_ROW = 21,      /* the same, by whole rows of the last axis */
   TENON_TAG_SOURCE = 22,   /* text: words; function: tenon_run_fn, which launches kernels of source.h on any device */
@@ -127,6 +123,8 @@ enum { /* traits of an operator */
   TENON_BRIEF = 8      /* returns within microseconds: hosts with an interpreter lock need not give it up meanwhile */
 };
 #define TENON_MUST 0x40000000u
+
+enum { TENON_DETAIL_QUANTISED = 1, TENON_DETAIL_CSR = 2, TENON_DETAIL_ROW_SPARSE = 3 }; /* kinds of tenon_detail_t */
 /* clang-format on */
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */
@@ -156,15 +154,18 @@ typedef struct tenon_tensor_t {
   int64_t *shape, *strides;
   uint64_t byte_offset;
   uint64_t keys;                       /* the host's */
-  const struct tenon_detail_t *detail; /* NULL: dense and plain; else only for kernels that said "quantised" */
+  const struct tenon_detail_t *detail; /* NULL: dense and plain; else only for kernels that say "quantised" or "sparse" */
 } tenon_tensor_t;
 
-typedef struct tenon_detail_t { /* real value = (stored - zero_point) * scale */
-  uint32_t size, kind;          /* kind 1: quantised; others are kept for sparse parts */
-  int32_t axis;                 /* -1: one scale for all elements */
+typedef struct tenon_detail_t { /* what a tensor is besides its shape and data */
+  uint32_t size, kind;          /* TENON_DETAIL_... */
+  int32_t axis;                 /* QUANTISED: -1: one scale for all elements */
   int32_t block;                /* elements along axis that share a scale; 0: the scale has one element per index */
-  const tenon_tensor_t *scale;
-  const tenon_tensor_t *zero_point; /* NULL: zero */
+  const tenon_tensor_t *scale, *zero_point; /* real value = (stored - zero_point) * scale; zero_point NULL: zero */
+  /* Sparse: data is NULL, shape is of the whole; what is not stored is 0.  Parts are dense.
+   * CSR of [rows, columns]: values [n]; indices i64 [n], the columns, ascending in each row; indptr i64 [rows + 1], where
+   * each row begins, from 0 to n.  ROW_SPARSE of [rows, rest...]: values [n, rest...]; indices i64 [n], the rows, ascending. */
+  const tenon_tensor_t *values, *indices, *indptr;
 } tenon_detail_t;
 
 typedef struct tenon_string_t { /* element of a string tensor; not terminated */
@@ -214,9 +215,11 @@ typedef struct tenon_meta_t { /* a tensor without its data */
   tenon_dim_t *values;               /* the same for at most 64 integers, symbols too; outputs: room */
   uint32_t value_count;              /* outputs: set if `values` are known */
   uint32_t alias;                    /* outputs: set to 1 + i for a view of inputs[i], at offset */
-  uint32_t strided, reserved;        /* outputs: set `strided` to 1 if strides are stated, else they are row-major */
+  /* strided: outputs: set to 1 if strides are stated, else they are row-major.  layout: TENON_DETAIL_CSR or _ROW_SPARSE of
+   * a sparse tensor, else 0; outputs: set it, and run calls host->sparse. */
+  uint32_t strided, layout;
   tenon_dim_t offset;                /* in elements, from the first of that input */
-  const tenon_detail_t *detail;
+  const tenon_detail_t *detail;      /* of quantised inputs; what sparse ones store is not known before run */
 } tenon_meta_t;
 
 typedef struct tenon_infer_t { /* infer: at any time, on any thread, without data or device; keeps nothing */
@@ -338,6 +341,10 @@ struct tenon_host_t {
   tenon_status_t (*split)(const tenon_iterator_t *iterator, int64_t grain, tenon_stub_fn part, void *context);
   /* run, in a SOURCE function.  Enqueues a kernel of its text on the call's device; on the CPU it is done. */
   tenon_status_t (*launch)(tenon_call_t *call, const tenon_grid_t *grid);
+  /* run, CPU.  The shape of a result that infer said is sparse (as its shape is already, -1: not known), and its parts, for
+   * `count` stored elements (CSR) or rows: values and indices to be written, indptr all 0, by outputs[output]->detail.  What was
+   * there is let go.  Each sparse result needs it, unless it is assigned. */
+  tenon_status_t (*sparse)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, int64_t count);
 };
 
 /* ---- what a library states -------------------------------------------------------------------------------------- */
@@ -367,7 +374,8 @@ typedef char tenon_layout_t[sizeof(void *) != 8 || /* 32-bit machines are not su
                                     (sizeof(tenon_tensor_t) == 64 && offsetof(tenon_tensor_t, keys) == 48 &&
                                      sizeof(tenon_value_t) == 16 && sizeof(tenon_item_t) == 32 &&
                                      sizeof(tenon_meta_t) == 96 && offsetof(tenon_call_t, accumulate) == 104 &&
-                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_host_t) == 144)
+                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_detail_t) == 56 &&
+                                     sizeof(tenon_host_t) == 152)
                                 ? 1 : -1];
 #ifdef __cplusplus
 } /* extern "C" */

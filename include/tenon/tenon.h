@@ -207,14 +207,26 @@ TENON_API tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, ten
                                            int64_t *shape, int64_t *strides, int64_t *room_strides);
 /* What the stored numbers of a quantised tensor stand for (op.h), a view's on the stack too: kernels that say "quantised" look
  * at it, other operators refuse the tensor.  NULL: they stand for themselves.  `detail` and its tensors are the caller's and
- * outlive the tensor's use.  Errors: a kind other than 1; no scale, or not one for each index of the axis; an axis or a block
+ * outlive the tensor's use.  Errors: a kind other than TENON_DETAIL_QUANTISED; a sparse tensor; no scale, or not one for each index of the axis; an axis or a block
  * that the tensor has not. */
 TENON_API tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detail_t *detail);
+/* A sparse tensor (docs/sparse.md) of the dtype of its values over dense parts in host memory, which it retains and which are
+ * not resized; `detail` is copied, and of it kind, values, indices and indptr (ROW_SPARSE: NULL) are read.  The new tensor's own
+ * detail lends the parts.  Parts may be written to while nobody reads them, as memory of other tensors may, as long as indices
+ * and indptr stay valid.  Only kernels that say "sparse" take such tensors; core::to_dense and core::to_sparse go between.
+ * Errors: a kind that is not sparse; ndim other than 2 (CSR) or below 1; parts that are views on a stack, not dense, of other
+ * dtypes or extents than op.h says; a whole of more than 2^62 bytes; and, unless the caller vouches for them by
+ * TENON_SPARSE_UNCHECKED, indices that are out of range or not ascending, and an indptr that is not from 0 to n, ascending. */
+enum { TENON_SPARSE_UNCHECKED = 1 };
+TENON_API tenon_status_t tenon_tensor_create_sparse(const tenon_detail_t *detail, int32_t ndim, const int64_t *shape,
+                                                    uint32_t flags, tenon_tensor_t **out_tensor);
+/* "csr", "row_sparse", "quantised", "dense" (no detail): a constant text. */
+TENON_API const char *tenon_tensor_layout(const tenon_tensor_t *tensor);
 /* A list of tensors, as `Tensor[]` arguments take; retains its items. */
 TENON_API tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, tenon_tensor_t **out_tensor);
 TENON_API void tenon_tensor_retain(tenon_tensor_t *tensor);
 TENON_API void tenon_tensor_release(tenon_tensor_t *tensor);
-/* A dense copy. */
+/* A dense copy; of a sparse tensor one with parts of its own. */
 TENON_API tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor);
 /* Copies text into element `index` (row-major) of a string tensor that tenon_tensor_create made. */
 TENON_API tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data,
@@ -800,6 +812,9 @@ TENON_API void tenon_builder_release(tenon_builder_t *builder);
 TENON_API tenon_status_t tenon_builder_name(tenon_builder_t *builder, const char *name); /* of the graph; copied */
 TENON_API tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype,
                                              int32_t ndim, const tenon_axis_t *axes, tenon_edge_t *out_edge);
+/* That input is sparse: TENON_DETAIL_CSR or _ROW_SPARSE; said before a node uses it.  Runs want such a tensor there, and dense
+ * ones elsewhere; what nodes make is sparse if their infer says so. */
+TENON_API tenon_status_t tenon_builder_sparse(tenon_builder_t *builder, tenon_edge_t edge, uint32_t layout);
 /* Retains the tensor, which lies in host memory and nobody may write to any more. */
 TENON_API tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
                                                 tenon_edge_t *out_edge);

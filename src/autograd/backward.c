@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 
 typedef struct entry_t { /* a node of this pass */
   tn_node_t *node;
@@ -100,8 +101,18 @@ static tenon_status_t collect(task_t *t) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
+/* Sparse ones are dense from then on. */
 static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
-  return tn_core_call("core::add", NULL, a, b, out);
+  tenon_tensor_t *of[2] = {a, b}, *made[2] = {NULL};
+  tenon_status_t status = TENON_OK;
+  for (int i = 0; i < 2 && status == TENON_OK; i++)
+    if (tn_layout(of[i])) {
+      status = tn_core_call("core::to_dense", NULL, of[i], NULL, &made[i]);
+      of[i] = made[i];
+    }
+  if (status == TENON_OK) status = tn_core_call("core::add", NULL, of[0], of[1], out);
+  tenon_tensor_release(made[0]), tenon_tensor_release(made[1]);
+  return status;
 }
 
 /* `grad` is borrowed. */
@@ -126,6 +137,7 @@ static tenon_status_t own(tenon_tensor_t *grad, bool records, tenon_tensor_t **o
   const tn_tensor_t *owned = (const tn_tensor_t *)grad;
   bool is_shared = __atomic_load_n(&owned->references, __ATOMIC_RELAXED) > 1 || !owned->storage ||
                    __atomic_load_n(&owned->storage->references, __ATOMIC_RELAXED) > 1 || grad->keys & TN_KEY_STRIDED;
+  if (is_shared && !records && tn_layout(grad)) return tenon_tensor_copy(grad, out);
   if (is_shared && !records) return tn_core_call("core::contiguous", NULL, grad, NULL, out);
   tenon_tensor_retain(*out = grad);
   return TENON_OK;

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "core/tensor.h"
 
 typedef struct walk_t { /* the merged axes, outermost first; strides in bytes */
@@ -106,6 +107,7 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
     return tn_fail(TENON_INVALID, "a copy of %s %s cannot go to %s %s", tn_dtype_name(from->dtype),
                    tn_shape_print(from->ndim, from->shape, a, sizeof a), tn_dtype_name(to->dtype),
                    tn_shape_print(to->ndim, to->shape, b, sizeof b));
+  if (tn_layout(from) || tn_layout(to)) return tn_sparse_copy_into(from, to);
   int64_t count = tenon_count(from);
   if (count == 0 || is_same(from, to)) return TENON_OK;
   for (int64_t i = 0; tn_dtype_is(from->dtype, TENON_LIST) && i < count; i++)

@@ -47,6 +47,7 @@ enum {
   TN_KERNEL_DOUBLES = 2048,    /* of SOURCE: what a device must have for it */
   TN_KERNEL_HALVES = 4096,
   TN_KERNEL_WIDE_ATOMICS = 8192,
+  TN_KERNEL_SPARSE = 16384,
   TN_KERNEL_NEEDS = TN_KERNEL_DOUBLES | TN_KERNEL_HALVES | TN_KERNEL_WIDE_ATOMICS
 };
 /* What a kernel is for: a backend, or a layer's place. */

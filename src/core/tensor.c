@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 
 bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides) {
   int64_t stride = 1;
@@ -192,6 +193,11 @@ tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t
 tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
                                  const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
   tn_storage_t *storage = tn_tensor_is_owned(of) ? ((tn_tensor_t *)of)->storage : NULL;
+  bool is_whole = ndim == of->ndim && !offset_bytes && (!strides || tn_is_dense(ndim, shape, strides)) &&
+                  (!ndim || memcmp(shape, of->shape, (size_t)ndim * sizeof *shape) == 0);
+  if (tn_layout(of) && !(is_whole && storage && tn_dtype_same(dtype, of->dtype)))
+    return tn_fail(TENON_UNIMPLEMENTED, "a view of a tensor that is sparse (%s): make it dense first (core::to_dense)",
+                   tn_layout_name(tn_layout(of)));
   if (storage) tn_storage_retain(storage);
   else TN_TRY(tn_storage_create(of->data, 0, NULL, NULL, &storage));
   tenon_status_t status = tn_tensor_over(storage, of->data, dtype, ndim, shape, strides, out_tensor);
@@ -306,8 +312,10 @@ tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t
 }
 
 static tenon_status_t check_detail(const tenon_tensor_t *t, const tenon_detail_t *detail) {
-  if (detail->size < sizeof *detail || detail->kind != 1)
-    return tn_fail(TENON_INVALID, "a detail of kind %u: expected 1, quantised", detail->kind);
+  if (detail->size < offsetof(tenon_detail_t, values) || detail->kind != TENON_DETAIL_QUANTISED)
+    return tn_fail(TENON_INVALID, "a detail of kind %u: expected %d, quantised%s", detail->kind, TENON_DETAIL_QUANTISED,
+                   tn_layout_is_sparse(detail->kind) ? "; tenon_tensor_create_sparse makes sparse tensors" : "");
+  if (tn_layout(t)) return tn_fail(TENON_INVALID, "a sparse tensor cannot be quantised");
   if (detail->axis < -1 || detail->axis >= t->ndim || detail->block < 0)
     return tn_fail(TENON_INVALID, "quantised along axis %d, in blocks of %d: the tensor has %d axes", (int)detail->axis,
                    (int)detail->block, (int)t->ndim);
@@ -325,6 +333,7 @@ static tenon_status_t check_detail(const tenon_tensor_t *t, const tenon_detail_t
 
 tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detail_t *detail) {
   if (detail) TN_TRY(check_detail(tensor, detail));
+  else if (tn_layout(tensor)) return tn_fail(TENON_INVALID, "a sparse tensor without detail would have no elements");
   tensor->detail = detail;
   tn_tensor_mark(tensor);
   return TENON_OK;
@@ -392,6 +401,7 @@ tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **
         TENON_INVALID,
         "a tensor on a device (type %d, id %d): expected host memory; tenon_tensor_copy_to copies from there",
         (int)tensor->device.type, (int)tensor->device.id);
+  if (tn_layout(tensor)) return tn_sparse_copy(tensor, out_tensor);
   TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
   tenon_status_t status = tn_tensor_copy_into(tensor, *out_tensor);
   if (status == TENON_OK) return status;

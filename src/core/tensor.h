@@ -9,7 +9,7 @@
 /* Bits of tenon_tensor_t.keys.  Low bits are backends in order of registration (bit 0: CPU); dispatch/key.h has the rest. */
 #define TN_KEY_CPU ((uint64_t)1)
 #define TN_KEY_STRIDED ((uint64_t)1 << 48)  /* not row-major: a layer makes it so for kernels that want that */
-#define TN_KEY_DETAIL ((uint64_t)1 << 49)   /* quantised, sparse, ...: for kernels that say they look at it */
+#define TN_KEY_DETAIL ((uint64_t)1 << 49)   /* quantised, sparse: for kernels that say they look at it */
 #define TN_TENSOR_OWNED ((uint64_t)1 << 63) /* no key: this tensor is a tn_tensor_t */
 #define TN_TENSOR_UNSET ((uint64_t)1 << 62) /* no key: an output without memory, which run resizes or assigns */
 #define TN_TENSOR_COPY ((uint64_t)1 << 61)  /* no key: a dense copy that a call made for itself */

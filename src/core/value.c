@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/lexer.h"
+#include "core/sparse.h"
 
 static const struct {
   const char *name;
@@ -227,7 +228,11 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
   case TENON_KIND_STR: /* copied by the caller */
     *out = *value;
     return from == TENON_KIND_STR && (value->as.s || !value->count) ? NULL : "";
-  default: /* TENSOR, GRAPH */ *out = *value; return from != kind ? "" : value->as.graph ? NULL : "it is NULL";
+  default: /* TENSOR, GRAPH */
+    *out = *value;
+    if (from == kind && kind == TENON_KIND_TENSOR && value->as.tensor && tn_layout(value->as.tensor))
+      return "it is sparse, which only inputs may be";
+    return from != kind ? "" : value->as.graph ? NULL : "it is NULL";
   }
 }
 

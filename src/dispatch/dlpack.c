@@ -123,7 +123,10 @@ static tenon_status_t can_leave(const tenon_tensor_t *tensor) {
   if (tensor->dtype.code >= 200)
     return tn_fail(TENON_INVALID, "a tensor of dtype %s cannot leave by DLPack", tn_dtype_name(tensor->dtype));
   if (!tn_tensor_is_owned(tensor)) return tn_fail(TENON_INVALID, "a view on the caller's stack cannot leave by DLPack");
-  if (tensor->detail) return tn_fail(TENON_INVALID, "a quantised or sparse tensor cannot leave by DLPack");
+  if (tensor->detail)
+    return tn_fail(TENON_INVALID, "a %s tensor cannot leave by DLPack%s", tenon_tensor_layout(tensor),
+                   tensor->detail->kind == TENON_DETAIL_QUANTISED ? ""
+                                                                  : ": its parts can, and what core::to_dense makes");
   if (tensor->device.type == 0) return tn_fail(TENON_INVALID, "a tensor without data cannot leave by DLPack");
   return TENON_OK;
 }

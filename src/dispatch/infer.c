@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "core/sparse.h"
 #include "dispatch/frame.h"
 #include "dispatch/mixed.h"
 #include "dispatch/place.h"
@@ -53,7 +54,8 @@ tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, teno
                              .dims = (tenon_dim_t *)(void *)tensor->shape,
                              .strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL,
                              .value = is_here && tensor->data ? tensor : NULL,
-                             .detail = tensor->detail};
+                             .layout = tn_layout(tensor),
+                             .detail = tn_layout(tensor) ? NULL : tensor->detail};
   if (!tn_dtype_is(tensor->dtype, TENON_LIST)) return wants_values && is_here ? values_of(tensor, out_meta) : TENON_OK;
   size_t count = (size_t)tensor->shape[0];
   tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
@@ -290,7 +292,19 @@ static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op
   const char *name = op->schema.outputs[o].name;
   if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !out->items)
     return tn_fail(TENON_INTERNAL, "%s: infer did not say how many tensors result %s has", op->name, name);
-  if (out->items || out->ndim == -1) return TENON_OK;
+  for (uint32_t k = 0; out->items && k < out->count; k++)
+    if (out->items[k]->layout)
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: infer made an item of result %s sparse, which lists have not", op->name,
+                     name);
+  if (out->items) return TENON_OK;
+  if (out->layout) {
+    tenon_status_t status = tn_layout_check(out->layout, out->ndim);
+    if (status != TENON_OK) return tn_prefix(status, "%s: infer made result %s sparse: ", op->name, name);
+    if (out->alias || out->strided || op->schema.outputs[o].is_host)
+      return tn_fail(TENON_INTERNAL, "%s: infer made result %s sparse, and a view, strided or of the host", op->name,
+                     name);
+  }
+  if (out->ndim == -1) return TENON_OK;
   if (out->ndim < -1 || out->ndim > TENON_RANK_MAX)
     return tn_fail(TENON_INTERNAL, "%s: infer gave result %s %d dimensions", op->name, name, (int)out->ndim);
   for (int32_t d = 0; d < out->ndim; d++)

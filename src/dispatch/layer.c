@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/mixed.h"
 #include "dispatch/place.h"
@@ -195,16 +196,9 @@ static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
   return status;
 }
 
-tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
+static tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   tenon_call_t *call = &frame->call;
   const tenon_op_t *op = call->op;
-  frame->kernel = kernel;
-  call->context = kernel->context;
-  uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t i = 0; i < op->output_count; i++) keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
-  if (keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED))
-    return tn_op_not_quantised(op, call->inputs);
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)
     return run(kernel, call);
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -239,6 +233,64 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   return status;
 }
 
+/* A sparse result that is given is made anew: until run has done that it counts as not made. */
+static tenon_status_t begin_sparse(const tenon_call_t *call, uint64_t *out_given) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    tenon_tensor_t *t = call->outputs[o];
+    if (!t || !tn_layout(t) || t->keys & TN_TENSOR_UNSET || op->schema.outputs[o].is_written) continue;
+    const char *name = op->schema.outputs[o].name;
+    if (!op->infer)
+      return tn_fail(TENON_INVALID, "%s: result %s is dense: expected such a tensor, found a sparse one", op->name,
+                     name);
+    if (!tn_tensor_is_owned(t))
+      return tn_fail(TENON_INVALID, "%s: result %s is a sparse view on the stack: expected a tensor of the host",
+                     op->name, name);
+    for (uint32_t i = 0; i < op->input_count; i++)
+      if (call->inputs[i] == t)
+        return tn_fail(TENON_INVALID,
+                       "%s: result %s is input %s, and a sparse result is made anew: give another tensor", op->name,
+                       name, op->schema.inputs[i].name);
+    *out_given |= (uint64_t)1 << o;
+  }
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (*out_given >> o & 1) call->outputs[o]->keys |= TN_TENSOR_UNSET;
+  return TENON_OK;
+}
+
+static tenon_status_t end_sparse(const tenon_call_t *call, uint64_t given, tenon_status_t status) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    tenon_tensor_t *t = call->outputs[o];
+    if (!t || !tn_layout(t) || !(t->keys & TN_TENSOR_UNSET)) continue;
+    if (given >> o & 1) t->keys &= ~TN_TENSOR_UNSET; /* what it was before */
+    if (status == TENON_OK)
+      status = tn_fail(TENON_INTERNAL, "%s: run did not make sparse result %s (host->sparse, host->assign)", op->name,
+                       op->schema.outputs[o].name);
+  }
+  return status;
+}
+
+static __attribute__((noinline, cold)) tenon_status_t call_with_details(const tn_kernel_t *kernel, tn_frame_t *frame,
+                                                                        uint64_t keys) {
+  uint64_t given = 0;
+  TN_TRY(tn_op_check_details(frame->call.op, kernel, frame->call.inputs, frame->call.outputs));
+  TN_TRY(begin_sparse(&frame->call, &given));
+  return end_sparse(&frame->call, given, call_dense(kernel, frame, keys));
+}
+
+tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
+  tenon_call_t *call = &frame->call;
+  const tenon_op_t *op = call->op;
+  frame->kernel = kernel;
+  call->context = kernel->context;
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->output_count; i++) keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
+  return __builtin_expect((keys & TN_KEY_DETAIL) != 0, 0) ? call_with_details(kernel, frame, keys)
+                                                          : call_dense(kernel, frame, keys);
+}
+
 /* Layouts of arguments that kernels of backends may have to be kept from. */
 static uint64_t layouts_of(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
@@ -264,19 +316,34 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
   return tn_trace_next(call);
 }
 
-tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  for (uint32_t i = 0; i < op->input_count; i++) {
-    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_DETAIL)) continue;
-    if (inputs[i]->detail && inputs[i]->detail->kind != 1)
-      return tn_fail(
-          TENON_UNIMPLEMENTED,
-          "%s: input %s is not dense (layout kind %u), and no kernel says that it looks: make it dense first", op->name,
-          op->schema.inputs[i].name, inputs[i]->detail->kind);
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: input %s is quantised, and no kernel says \"quantised\": dequantise it first", op->name,
-                   op->schema.inputs[i].name);
+/* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that it does not say. */
+static const char *missing_word(const tn_kernel_t *kernel, const tenon_tensor_t *t) {
+  uint32_t words = kernel ? kernel->words.flags : 0;
+  const char *word = NULL;
+  if (!t || !(t->keys & TN_KEY_DETAIL)) return NULL;
+  for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0] && !word; i++)
+    word = missing_word(kernel, tenon_item(t, i));
+  if (word || !t->detail) return word;
+  if (tn_layout(t)) return words & TN_KERNEL_SPARSE ? NULL : "sparse";
+  return words & TN_KERNEL_QUANTISED ? NULL : "quantised";
+}
+
+tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
+                                   tenon_tensor_t *const *outputs) {
+  for (uint32_t i = 0; i < op->input_count + (outputs ? op->output_count : 0); i++) {
+    bool is_input = i < op->input_count;
+    const tenon_tensor_t *t = is_input ? inputs[i] : outputs[i - op->input_count];
+    const char *word = missing_word(kernel, t), *name;
+    if (!word) continue;
+    name = is_input ? op->schema.inputs[i].name : op->schema.outputs[i - op->input_count].name;
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s%s%s%s, and no kernel says \"%s\"%s", op->name,
+                   is_input ? "input" : "result", name, word, tn_layout(t) ? " (" : "",
+                   tn_layout(t) ? tn_layout_name(tn_layout(t)) : "", tn_layout(t) ? ")" : "", word,
+                   !is_input        ? ""
+                   : word[0] == 'q' ? ": dequantise it first"
+                                    : ": make it dense first (core::to_dense)");
   }
-  return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is quantised, and no kernel says \"quantised\"", op->name);
+  return TENON_OK;
 }
 
 /* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it prefers that; NULL: they are

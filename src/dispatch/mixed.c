@@ -208,7 +208,7 @@ static tenon_status_t move(const move_t *m, tenon_tensor_t *t, bool is_read, boo
     return *out = list, TENON_OK;
   }
   if (place_of(t) || (t->ndim == 0 && is_read && !is_written && !m->moves_scalars)) return TENON_OK;
-  if (t->detail) return tn_fail(TENON_UNIMPLEMENTED, "a quantised tensor cannot be moved to a device");
+  if (t->detail) return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor cannot be moved to a device", tenon_tensor_layout(t));
   if (is_read) TN_TRY(tenon_tensor_copy_to(t, m->device, out));
   else TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
   TN_TRY(tn_frame_keep(m->frame, *out));

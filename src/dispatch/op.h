@@ -173,7 +173,9 @@ const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inp
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype);
 /* "ns::op: no kernel for npu and dtype f64; it has: ..." with the table. */
 tenon_status_t tn_op_missing(const tenon_op_t *op, const char *key, tenon_tensor_t *const *inputs);
-/* "ns::op: input x is quantised, and no kernel says so" */
-tenon_status_t tn_op_not_quantised(const tenon_op_t *op, tenon_tensor_t *const *inputs);
+/* Refuses quantised and sparse arguments that the kernel does not say it looks at, by name; NULL: it has no kernel that
+ * looks at any.  outputs NULL: there are none yet. */
+tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
+                                   tenon_tensor_t *const *outputs);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "device/transfer.h"
 #include "dispatch/call.h"
 #include "dispatch/registry.h"
@@ -286,6 +287,11 @@ static tenon_status_t copy_across(const tenon_tensor_t *tensor, tenon_device_t d
 static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor) {
   tenon_tensor_t *dense = NULL;
   if (device.type == 1) return tenon_tensor_copy(tensor, out_tensor);
+  if (tn_layout(tensor))
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "a sparse tensor (%s) cannot be copied to a device: make it dense first "
+                   "(core::to_dense)",
+                   tn_layout_name(tn_layout(tensor)));
   if (!(tensor->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && tensor->dtype.code < 200)
     return copy_across(tensor, device, out_tensor);
   TN_TRY(tenon_tensor_copy(tensor, &dense));
@@ -397,6 +403,7 @@ static tenon_status_t scatter(const tenon_tensor_t *from, tenon_tensor_t *to) {
 tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
   tenon_tensor_t *host;
   if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
+  if (tn_layout(from) || tn_layout(to)) return tn_sparse_copy_into(from, to);
   if (is_meta(from) || is_meta(to)) return TENON_OK;
   bool is_same = tn_dtype_same(from->dtype, to->dtype) && from->ndim == to->ndim;
   for (int32_t i = 0; i < from->ndim && is_same; i++) is_same = from->shape[i] == to->shape[i];

@@ -24,7 +24,7 @@ static tenon_status_t check_header(tenon_call_t *call, const tenon_tensor_t *t) 
     return tenon_fail(call, TENON_PRECONDITION, "x has to do with gradients: detach it first (tenon_tensor_detach)");
   if (tn_dtype_is(t->dtype, TENON_STRING) || tn_dtype_is(t->dtype, TENON_LIST) || t->detail)
     return tenon_fail(call, TENON_UNIMPLEMENTED, "x is %s: its memory is not only elements",
-                      t->detail ? "quantised" : tn_dtype_name(t->dtype));
+                      t->detail ? tenon_tensor_layout(t) : tn_dtype_name(t->dtype));
   return TENON_OK;
 }
 
@@ -198,7 +198,8 @@ static tenon_status_t copy(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t
                       tn_shape_print(y->ndim, y->shape, to, sizeof to));
   if (is_meta(y) || tenon_count(y) == 0) return TENON_OK;
   if (is_meta(x)) return tenon_fail(call, TENON_INVALID, "x is on meta and has no elements to copy");
-  if (x->detail || y->detail) return tenon_fail(call, TENON_UNIMPLEMENTED, "quantised tensors are not copied");
+  if (x->detail || y->detail)
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "%s tensors are not copied", tenon_tensor_layout(x->detail ? x : y));
   if (!tn_dtype_same(x->dtype, y->dtype)) TN_TRY(cast(x, y->dtype, &other));
   else if (tn_place_overlap(x, y) && tn_address(x) != tn_address(y)) TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
   if (other) { /* dense now */

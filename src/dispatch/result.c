@@ -8,6 +8,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/table.h"
@@ -50,8 +51,24 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   return tenon_tensor_copy(&as, out_tensor);
 }
 
+/* What run makes the parts of: extents that only run knows are -1. */
+static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                    tenon_tensor_t **out_tensor) {
+  if (inference->device)
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is sparse (%s), which tensors on devices are not",
+                   inference->infer.op->name, tn_layout_name(meta->layout));
+  TN_TRY(tn_tensor_unset(meta->dtype, meta->ndim, out_tensor));
+  for (int32_t d = 0; d < meta->ndim; d++)
+    (*out_tensor)->shape[d] = tenon_is_known(meta->dims[d]) ? meta->dims[d].value : -1;
+  tn_strides_dense(meta->ndim, (*out_tensor)->shape, (*out_tensor)->strides);
+  (*out_tensor)->detail = tn_sparse_unset(meta->layout);
+  tn_tensor_mark(*out_tensor);
+  return TENON_OK;
+}
+
 tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
+  if (meta->layout) return create_sparse(inference, meta, out_tensor);
   if (meta->items) return create_list(inference, meta, inputs, out_tensor);
   if (meta->ndim < 0) return tn_tensor_unset(meta->dtype, TENON_RANK_MAX, out_tensor);
   int64_t shape[TENON_RANK_MAX];
@@ -59,8 +76,9 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
     shape[d] = tn_extent_bound(inference, meta->dims[d]);
     if (shape[d] < 0) return tn_tensor_unset(meta->dtype, meta->ndim, out_tensor);
   }
-  if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
   const tenon_op_t *op = inference->infer.op;
+  if (meta->alias && tn_layout(inputs[meta->alias - 1])) return tn_op_check_details(op, NULL, inputs, NULL);
+  if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
   if (meta->strided &&
       (inference->device ? op->is_anywhere : !op->input_count)) /* as it was stated, wherever that is */
     return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
@@ -87,10 +105,15 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
   if (meta->dtype.bits && !tn_dtype_same(meta->dtype, given->dtype))
     return tn_fail(TENON_INVALID, "%s: result %s: expected dtype %s, found %s", op->name, name,
                    tn_dtype_name(meta->dtype), tn_dtype_name(given->dtype));
+  if (meta->layout != tn_layout(given))
+    return tn_fail(TENON_INVALID, "%s: result %s: expected a %s tensor, found a %s one", op->name, name,
+                   tn_layout_name(meta->layout), tn_layout_name(tn_layout(given)));
   if (meta->ndim < 0) return TENON_OK;
   bool same = meta->ndim == given->ndim;
   for (int32_t d = 0; d < meta->ndim; d++) {
-    shape[d] = tenon_is_known(meta->dims[d]) ? meta->dims[d].value : tn_extent_bound(inference, meta->dims[d]);
+    shape[d] = tenon_is_known(meta->dims[d]) ? meta->dims[d].value
+               : meta->layout                ? -1
+                                             : tn_extent_bound(inference, meta->dims[d]);
     if (same && shape[d] >= 0 && given->shape[d] != shape[d]) same = false;
   }
   return same ? TENON_OK

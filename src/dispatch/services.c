@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "device/plugin.h"
 #include "dispatch/call.h"
 #include "dispatch/grid.h"
@@ -128,8 +129,8 @@ static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, c
   tn_storage_t *storage;
   uint64_t size = 0;
   int64_t count = ndim >= 0 && ndim <= TENON_RANK_MAX ? tn_shape_count(ndim, shape) : -1;
-  if (!t || !(t->keys & TN_TENSOR_UNSET))
-    return fail(call, TENON_INVALID, "adopt: result %u is absent or has memory already", output);
+  if (!t || !(t->keys & TN_TENSOR_UNSET) || tn_layout(t))
+    return fail(call, TENON_INVALID, "adopt: result %u is absent, sparse, or has memory already", output);
   if (count < 0 || !tn_dtype_bytes(t->dtype, count, &size) || tn_dtype_is(t->dtype, TENON_STRING))
     return fail(call, TENON_INVALID, "adopt: result %u cannot have %d dimensions of %s", output, (int)ndim,
                 tn_dtype_name(t->dtype));
@@ -153,6 +154,7 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
   tenon_tensor_t *t = result(call, output);
   char found[160], room[160];
   if (!t) return fail(call, TENON_INVALID, "resize: result %u is absent", output);
+  if (tn_layout(t)) return fail(call, TENON_INVALID, "resize: result %u is sparse: host->sparse makes it", output);
   int64_t count = tn_shape_count(ndim, shape);
   uint64_t size = 0;
   if (ndim < 0 || ndim > TENON_RANK_MAX || count < 0 || !tn_dtype_bytes(t->dtype, count, &size))
@@ -187,6 +189,25 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
   return TENON_OK;
 }
 
+static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, int64_t count) {
+  tenon_tensor_t *t = result(call, output);
+  char found[160], expected[160];
+  if (!t || !tn_layout(t) || !tn_tensor_is_owned(t))
+    return fail(call, TENON_INVALID, "sparse: result %u is %s", output,
+                !t ? "absent" : "dense: infer states the layout of a sparse one");
+  const char *name = call->op->schema.outputs[output].name;
+  bool fits = ndim == t->ndim && tn_shape_count(ndim, shape) >= 0;
+  for (int32_t d = 0; d < ndim && fits; d++) fits = t->shape[d] < 0 || t->shape[d] == shape[d];
+  if (!fits)
+    return fail(call, TENON_INVALID, "sparse: result %s cannot have shape %s: infer said %s", name,
+                tn_shape_print(ndim < 0 ? 0 : ndim, shape, found, sizeof found),
+                tn_shape_print(t->ndim, t->shape, expected, sizeof expected));
+  memmove(t->shape, shape, (size_t)ndim * sizeof *shape);
+  tn_strides_dense(ndim, t->shape, t->strides);
+  tenon_status_t status = tn_sparse_resize(t, tn_layout(t), count);
+  return status == TENON_OK ? status : tn_prefix(status, "%s: sparse: result %s: ", call->op->name, name);
+}
+
 static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
   return tn_autograd.share && from->keys & TN_KEY(TN_BIT_AUTOGRAD) ? tn_autograd.share(from, to) : TENON_OK;
 }
@@ -195,17 +216,24 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   tn_tensor_t *slot = (tn_tensor_t *)t;
   if (t->dtype.bits && !tn_dtype_same(t->dtype, own->dtype))
     return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype), tn_dtype_name(own->dtype));
+  if (t->dtype.bits && tn_layout(t) != tn_layout(own))
+    return tn_fail(TENON_INVALID, "expected a %s tensor, found a %s one", tn_layout_name(tn_layout(t)),
+                   tn_layout_name(tn_layout(own)));
+  bool fits = !t->dtype.bits || !tn_layout(t) || t->ndim == own->ndim;
+  for (int32_t d = 0; d < own->ndim && t->dtype.bits && tn_layout(t) && fits; d++)
+    fits = t->shape[d] < 0 || t->shape[d] == own->shape[d];
+  if (!fits) return tn_fail(TENON_INVALID, "expected the shape that infer stated");
   t->dtype = own->dtype;
-  if (own->keys & TN_TENSOR_UNSET) return TENON_OK;
+  if (own->keys & TN_TENSOR_UNSET && !tn_layout(own)) return TENON_OK;
   if (own->ndim > slot->room_ndim)
     return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim, (int)own->ndim);
-  tn_storage_retain(((tn_tensor_t *)own)->storage);
+  if (((tn_tensor_t *)own)->storage) tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
   t->data = own->data, t->byte_offset = own->byte_offset, t->ndim = own->ndim, t->detail = own->detail;
   memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
   memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
-  t->keys &= ~TN_TENSOR_UNSET;
+  if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
   tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
   return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
@@ -218,7 +246,7 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   if (shares) tenon_tensor_retain(own);
   else TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own)); /* nobody knows how long that memory lives */
   tenon_status_t status = tn_slot_become(t, own);
-  t->detail = tensor->detail;
+  if (!tn_layout(t)) t->detail = tensor->detail;
   tn_tensor_mark(t);
   tenon_tensor_release(own);
   return status == TENON_OK ? copy_history(tensor, t) : status;
@@ -332,4 +360,5 @@ const tenon_host_t tn_host = {sizeof(tenon_host_t),
                               native,
                               adopt,
                               tn_iterator_split,
-                              tn_grid_launch};
+                              tn_grid_launch,
+                              sparse};

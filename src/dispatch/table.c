@@ -368,9 +368,9 @@ static bool serves_anywhere(const tenon_op_t *op) {
   return false;
 }
 
-static bool all_have(const tenon_op_t *op, uint32_t flag, bool counts_loops) {
+static bool all_strided(const tenon_op_t *op) {
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    if (!(k->words.flags & flag) && !(counts_loops && k->kind == TN_KERNEL_LOOP)) return false;
+    if (!(k->words.flags & TN_KERNEL_STRIDED) && k->kind != TN_KERNEL_LOOP) return false;
   return op->kernels != NULL;
 }
 
@@ -459,8 +459,8 @@ static uint64_t mask_of(const tenon_op_t *op) {
   uint64_t mask = ALL & ~passed_by(op);
   if (op->traits & (TENON_RANDOM | TN_WRITES) || !op->input_count) mask |= TN_KEY(TN_BIT_CAREFUL);
   bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
-  if (only_views || all_have(op, TN_KERNEL_STRIDED, true)) mask &= ~TN_KEY_STRIDED;
-  if (only_views || all_have(op, TN_KERNEL_QUANTISED, false)) mask &= ~TN_KEY_DETAIL;
+  if (only_views || all_strided(op)) mask &= ~TN_KEY_STRIDED;
+  if (only_views) mask &= ~TN_KEY_DETAIL;
   return mask;
 }
 

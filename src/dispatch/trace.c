@@ -55,6 +55,7 @@ static void add_tensor(tn_text_t *text, const tenon_tensor_t *t) {
     tn_text_add(text, t->shape[0] > 8 ? ", ...]" : "]");
   } else {
     tn_text_add(text, "%s%s", tenon_dtype_name(t->dtype), tn_shape_print(t->ndim, t->shape, shape, sizeof shape));
+    if (t->detail) tn_text_add(text, " %s", tenon_tensor_layout(t));
   }
 }
 

@@ -21,7 +21,7 @@ static tenon_status_t set_input(tenon_graph_t *copy, const tenon_graph_t *graph,
   if (stated->is_stated && meta->dtype.bits && !tn_dtype_same(stated->dtype, meta->dtype))
     return tn_fail(TENON_INVALID, "input %s of its graph is %s, found %s", edge->name, tn_dtype_name(stated->dtype),
                    tn_dtype_name(meta->dtype));
-  edge->dtype = meta->dtype, edge->ndim = meta->ndim, edge->strides = NULL;
+  edge->dtype = meta->dtype, edge->ndim = meta->ndim, edge->strides = NULL, edge->layout = meta->layout;
   uint32_t rank = meta->ndim > 0 ? (uint32_t)meta->ndim : 0;
   if (!(edge->dims = own(copy, meta->dims, rank)) ||
       (meta->strides && !(edge->strides = own(copy, meta->strides, rank))))
@@ -36,7 +36,7 @@ static tenon_status_t set_input(tenon_graph_t *copy, const tenon_graph_t *graph,
 /* Numbers are given as they are; a concrete result with an extent that only run knows is wholly unknown. */
 static void give(const tenon_graph_t *copy, size_t i, bool is_symbolic, tenon_meta_t *out) {
   const tn_edge_t *edge = &copy->edges[copy->outputs[i]];
-  out->dtype = edge->dtype, out->ndim = edge->ndim;
+  out->dtype = edge->dtype, out->ndim = edge->ndim, out->layout = edge->layout;
   for (int32_t d = 0; d < edge->ndim && out->ndim >= 0; d++) {
     out->dims[d] = tn_extents_resolve(copy->extents, edge->dims[d]);
     if (!is_symbolic && !tenon_is_known(out->dims[d])) out->ndim = -1;

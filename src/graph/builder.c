@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "core/tensor.h"
+#include "core/sparse.h"
 #include "core/value.h"
 #include "dispatch/op.h"
 #include "graph/graph.h"
@@ -81,6 +81,29 @@ tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, t
   return TENON_OK;
 }
 
+static bool is_used(const tenon_graph_t *graph, tenon_edge_t edge) {
+  for (size_t n = 0; n < graph->node_count; n++)
+    for (uint32_t i = 0; i < graph->nodes[n].op->input_count; i++)
+      for (int32_t k = 0; k < graph->nodes[n].operands[i].count; k++)
+        if (graph->nodes[n].operands[i].edges[k] == edge) return true;
+  return false;
+}
+
+tenon_status_t tenon_builder_sparse(tenon_builder_t *builder, tenon_edge_t index, uint32_t layout) {
+  tenon_graph_t *graph = builder->graph;
+  if (index < 0 || (size_t)index >= graph->edge_count || graph->edges[index].input < 0)
+    return tn_fail(TENON_INVALID,
+                   "value %d is no input of this graph: other values say themselves whether they are sparse",
+                   (int)index);
+  tn_edge_t *edge = &graph->edges[index];
+  if (is_used(graph, index))
+    return tn_fail(TENON_PRECONDITION, "input '%s' is used already: say that it is sparse before", edge->name);
+  tenon_status_t status = tn_layout_check(layout, edge->ndim);
+  if (status != TENON_OK) return tn_prefix(status, "input '%s': ", edge->name);
+  edge->layout = layout;
+  return TENON_OK;
+}
+
 tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
                                       tenon_edge_t *out_edge) {
   tn_edge_t *edge;
@@ -96,7 +119,7 @@ tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name
   TN_TRY(claim_name(builder, name));
   TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
   tenon_tensor_retain(edge->constant = tensor);
-  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim;
+  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim, edge->layout = tn_layout(tensor);
   edge->dims = (tenon_dim_t *)(void *)tensor->shape;
   edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
   return TENON_OK;
@@ -149,7 +172,7 @@ static tenon_status_t infer_anew(tenon_graph_t *graph) {
       if (!graph->input_axes[edge->input]) edge->ndim = -1;
       if (!edge->is_stated) edge->dtype = (tenon_dtype_t){0, 0, 0};
     } else if (edge->producer >= 0) {
-      edge->dtype = (tenon_dtype_t){0, 0, 0}, edge->ndim = -1;
+      edge->dtype = (tenon_dtype_t){0, 0, 0}, edge->ndim = -1, edge->layout = 0;
       edge->dims = edge->strides = edge->values = NULL, edge->value_count = 0;
     }
   }
@@ -245,6 +268,6 @@ tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index,
   const tn_edge_t *edge = &builder->graph->edges[index];
   tn_arena_clear(&builder->lent);
   TN_TRY(tn_axes_make(builder->graph, index, &builder->lent, &axes));
-  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes, index};
+  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes, index, edge->layout};
   return tn_port_give(&port, out_port);
 }

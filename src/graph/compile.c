@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/infer.h"
 #include "dispatch/registry.h"
@@ -97,7 +98,8 @@ static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
                               .strides = edge->strides,
                               .value = edge->constant,
                               .values = edge->values,
-                              .value_count = edge->value_count};
+                              .value_count = edge->value_count,
+                              .layout = edge->layout};
     slots[i] = &metas[i];
     if (edge->constant) info.constant |= (uint64_t)1 << i;
     known &= edge->ndim >= 0 && edge->dtype.bits;
@@ -152,6 +154,26 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
   return status;
 }
 
+/* Sparse tensors are in host memory: what makes and takes them must run there. */
+static tenon_status_t check_sparse(const tenon_executable_t *e) {
+  for (size_t n = 0; n < e->graph->node_count; n++) {
+    const tn_node_t *node = &e->graph->nodes[n];
+    const tn_edge_t *sparse = NULL;
+    if (e->place.nodes[n].home == e->place.host) continue;
+    for (uint32_t i = 0; i < node->op->input_count; i++)
+      for (int32_t k = 0; k < node->operands[i].count; k++)
+        if (e->graph->edges[node->operands[i].edges[k]].layout) sparse = &e->graph->edges[node->operands[i].edges[k]];
+    for (int32_t o = 0; o < node->output_count; o++)
+      if (e->graph->edges[node->outputs[o]].layout) sparse = &e->graph->edges[node->outputs[o]];
+    if (sparse)
+      return tn_fail(
+          TENON_UNIMPLEMENTED,
+          "node '%s' (%s): value '%s' is sparse (%s), which tensors on devices are not: pin the node to the CPU",
+          node->name, node->op->name, sparse->name, tn_layout_name(sparse->layout));
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph, const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
   TN_TRY(tn_pass_infer(e->graph));
@@ -170,6 +192,7 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
     TN_TRY(tn_pins_check(e->graph, e->source, options)); /* to the CPU, where all of it is */
   } else {
     TN_TRY(tn_place_graph(e->graph, e->source, options, e->claims, &e->place));
+    TN_TRY(check_sparse(e));
     e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->place, e->graph);
   }
   TN_TRY(make_steps(e));

@@ -21,6 +21,7 @@ tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_g
     const tn_edge_t *edge = &graph->edges[port.edge];
     tenon_dtype_t dtype = edge->is_stated ? port.dtype : (tenon_dtype_t){0, 0, 0};
     TN_TRY(tenon_builder_input(builder, port.name, dtype, port.ndim, port.axes, &edges[port.edge]));
+    if (edge->layout) TN_TRY(tenon_builder_sparse(builder, edges[port.edge], edge->layout));
   }
   return TENON_OK;
 }

@@ -109,6 +109,7 @@ static tenon_status_t fill(cutting_t *c, int32_t group, const piece_t *piece, te
     const tn_edge_t *edge = &c->graph->edges[piece->inputs[i]];
     if (edge->input >= 0 && !edge->is_stated) port.dtype = (tenon_dtype_t){0, 0, 0};
     TN_TRY(tenon_builder_input(builder, name, port.dtype, port.ndim, port.axes, &c->edges[piece->inputs[i]]));
+    if (edge->layout) TN_TRY(tenon_builder_sparse(builder, c->edges[piece->inputs[i]], edge->layout));
   }
   for (size_t n = 0; n < c->graph->node_count; n++)
     if (c->groups.group_of[n] == group) TN_TRY(tenon_builder_copy_node(builder, c->graph, (int32_t)n, c->edges));

@@ -65,18 +65,20 @@ typedef struct tn_place_t {
   int32_t root;          /* edge whose memory it is, itself unless VIEW */
   int64_t delta;         /* bytes from there */
   int32_t source;        /* edge whose detail (quantisation) it has: of views and copies; else itself */
+  uint32_t layout;       /* of a sparse result, which run makes; 0: dense */
   int32_t stage;         /* that places it, -1: none yet */
   tn_tensor_t *tensor;   /* header; points to data while a stage runs */
   int32_t room;          /* axes that the header has room for */
   uint64_t offset, size; /* in the stage's arena */
   int32_t first, last;   /* actions between which it lives */
-  int64_t *bound;        /* shape to start from, of a pending one in the arena */
+  int64_t *bound;        /* shape to start from, of a pending one in the arena, of a sparse one */
 } tn_place_t;
 
 typedef struct tn_action_t { /* a call, or a copy between two edges' headers */
   tn_frame_t frame;
   const tn_kernel_t *kernel; /* NULL: copy inputs[0] to outputs[0] */
   int32_t step;
+  bool makes_sparse; /* some result */
   tenon_tensor_t **inputs, **outputs;
   uint64_t workspace_offset, workspace_size;
   int64_t draws;
@@ -84,7 +86,7 @@ typedef struct tn_action_t { /* a call, or a copy between two edges' headers */
 
 typedef struct tn_watch_t { /* what a stage's plan depends on */
   int32_t edge;
-  bool has_detail;
+  uint32_t detail; /* its kind, 0: none */
   int32_t ndim;
   tenon_dtype_t dtype;
   int64_t *shape, *strides;

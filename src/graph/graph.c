@@ -178,6 +178,7 @@ static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   edge->producer = from->producer, edge->input = from->input;
   if (from->producer >= 0) return TENON_OK; /* inferred again, with symbols of its own */
   edge->dtype = from->dtype, edge->ndim = from->ndim, edge->dims = from->dims, edge->strides = from->strides;
+  edge->layout = from->layout;
   tenon_tensor_retain(edge->constant = from->constant);
   return TENON_OK;
 }

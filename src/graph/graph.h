@@ -17,6 +17,7 @@ typedef struct tn_edge_t {     /* a value */
   tenon_tensor_t *constant;    /* retained; NULL: none */
   tenon_dtype_t dtype;         /* bits 0: unknown */
   int32_t ndim;                /* -1: unknown */
+  uint32_t layout;             /* TENON_DETAIL_CSR, _ROW_SPARSE; 0: dense */
   tenon_dim_t *dims, *strides; /* symbols of the graph's extents; strides NULL: row-major */
   tenon_dim_t *values;         /* what is known of a small integer tensor, NULL: nothing */
   uint32_t value_count;

@@ -147,8 +147,8 @@ static tenon_status_t make_dense(const tn_claim_t *claim, tenon_tensor_t *const 
   const tenon_graph_view_t *view = &claim->view.view;
   for (uint32_t i = 0; i < view->input_count; i++) {
     if (given[i]->keys & TN_KEY_DETAIL)
-      return tn_fail(TENON_UNIMPLEMENTED, "value '%s' is quantised; groups take plain tensors: switch claims off",
-                     view->names[view->inputs[i]]);
+      return tn_fail(TENON_UNIMPLEMENTED, "value '%s' is %s; groups take plain tensors: switch claims off",
+                     view->names[view->inputs[i]], tenon_tensor_layout(given[i]));
     if (given[i]->keys & TN_KEY_STRIDED) TN_TRY(tn_place_dense(given[i], true, &inputs[i]));
     else tenon_tensor_retain(inputs[i] = given[i]);
   }

@@ -7,6 +7,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "graph/executable.h"
 
@@ -59,7 +60,7 @@ static tenon_status_t begin_place(planner_t *p, int32_t edge, uint8_t where) {
   TN_TRY(add_placed(p, edge));
   place->where = where, place->root = edge, place->delta = 0, place->stage = p->index, place->is_pending = false;
   place->first = (int32_t)p->stage->action_count, place->last = place->first, place->size = 0, place->bound = NULL;
-  place->source = edge;
+  place->source = edge, place->layout = 0;
   return TENON_OK;
 }
 
@@ -93,6 +94,8 @@ static void use(planner_t *p, int32_t edge) { /* by the action that is added nex
 
 /* ---- watching --------------------------------------------------------------------------------------------------- */
 
+static uint32_t detail_of(const tenon_tensor_t *t) { return t->detail ? t->detail->kind : 0; }
+
 static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
   tn_stage_t *s = p->stage;
   tn_place_t *place = place_of(p, edge);
@@ -103,7 +106,7 @@ static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
   if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
     return tn_no_memory("a plan", sizeof *s->watches);
   const tenon_tensor_t *t = &place->tensor->view;
-  tn_watch_t w = {edge, t->detail != NULL, t->ndim, t->dtype, NULL, NULL, NULL, 0};
+  tn_watch_t w = {edge, detail_of(t), t->ndim, t->dtype, NULL, NULL, NULL, 0};
   int64_t *room = tn_arena_array(&s->memory, 2 * (size_t)t->ndim + 1, sizeof *room);
   if (!room) return tn_no_memory("a plan", 0);
   w.shape = room, w.strides = room + t->ndim;
@@ -127,7 +130,7 @@ bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage) {
     const tn_watch_t *w = &stage->watches[i];
     const tenon_tensor_t *t = &run->places[w->edge].tensor->view;
     size_t size = (size_t)w->ndim * sizeof *w->shape;
-    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype) || (t->detail != NULL) != w->has_detail) return false;
+    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype) || detail_of(t) != w->detail) return false;
     if (size && (memcmp(t->shape, w->shape, size) != 0 || memcmp(t->strides, w->strides, size) != 0)) return false;
     if (w->size == UINT64_MAX || (w->size && memcmp(t->data, w->values, (size_t)w->size) != 0)) return false;
   }
@@ -218,7 +221,7 @@ static bool is_computable(const planner_t *p, const tn_node_t *node, tenon_meta_
   for (uint32_t o = 0; o < op->output_count; o++) {
     int64_t count = 1;
     if (!outputs[o]) continue;
-    if (outputs[o]->items || outputs[o]->ndim < 0) return false;
+    if (outputs[o]->items || outputs[o]->ndim < 0 || outputs[o]->layout) return false;
     for (int32_t d = 0; d < outputs[o]->ndim; d++)
       if (!tenon_is_known(outputs[o]->dims[d]) || !tn_mul(count, outputs[o]->dims[d].value, &count)) return false;
     if (count > KNOWN_COUNT) return false;
@@ -271,10 +274,29 @@ static bool is_output(const planner_t *p, int32_t edge) {
 /* Is an input of a view seen row-major, as a copy of it if it is not? */
 static bool sees_dense(const tenon_op_t *op, uint32_t i) { return !(op->where && op->where[i] & TN_INPUT_STRIDED); }
 
+/* What run makes the parts of.  Who takes it needs its shape and layout, so the stage goes on, unless only run knows these. */
+static tenon_status_t place_sparse(planner_t *p, const tenon_meta_t *meta, int32_t edge) {
+  TN_TRY(begin_place(p, edge, TN_PLACE_OWN));
+  tn_place_t *place = place_of(p, edge);
+  place->bound = tn_arena_array(&p->stage->memory, (size_t)meta->ndim + 1, sizeof *place->bound);
+  if (!place->bound) return tn_no_memory("a plan", 0);
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    bool is_known = tenon_is_known(meta->dims[d]);
+    place->bound[d] = is_known ? meta->dims[d].value : -1;
+    place->is_pending |= !is_known;
+  }
+  TN_TRY(header(place, meta->dtype, meta->ndim, place->bound, NULL, 0));
+  place->layout = meta->layout;
+  place->tensor->view.detail = tn_sparse_unset(meta->layout);
+  tn_tensor_mark(&place->tensor->view);
+  return TENON_OK;
+}
+
 static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn_inference_t *inference,
                                    const tenon_meta_t *meta, bool may_stride, int32_t edge) {
   int64_t shape[TENON_RANK_MAX];
   bool pending = false, bounded = meta->ndim >= 0;
+  if (meta->layout) return place_sparse(p, meta, edge);
   for (int32_t d = 0; d < meta->ndim; d++) {
     pending |= !tenon_is_known(meta->dims[d]);
     shape[d] = tn_extent_bound(inference, meta->dims[d]);
@@ -457,10 +479,7 @@ static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const 
   }
   const tn_kernel_t *kernel = *out_kernel = tn_op_kernel(op, inputs, outputs);
   if (!kernel) return tn_op_missing(op, "cpu", inputs);
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (inputs[i] && inputs[i]->keys & TN_KEY_DETAIL && !(kernel->words.flags & TN_KERNEL_QUANTISED))
-      return tn_op_not_quantised(op, inputs);
-  return TENON_OK;
+  return tn_op_check_details(op, kernel, inputs, NULL);
 }
 
 static tenon_status_t plan_step(planner_t *p, int32_t s) {
@@ -511,7 +530,9 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
     if (place->stage == p->index && place->last < now) place->last = now;
   }
   tn_action_t *action;
+  TN_TRY(tn_op_check_details(op, kernel, inputs, outputs));
   TN_TRY(add_action(p, s, &action));
+  for (uint32_t o = 0; o < op->output_count; o++) action->makes_sparse |= outputs[o] && tn_layout(outputs[o]);
   action->kernel = kernel, action->inputs = inputs, action->outputs = outputs;
   action->workspace_size = (uint64_t)inference.infer.workspace.value;
   action->draws = inference.infer.draws.value;
@@ -584,7 +605,8 @@ void tn_stages_drop(tn_run_t *run, size_t index) {
       tn_place_t *place = &run->places[s->edges[i]];
       place->stage = -1, place->where = TN_PLACE_NONE, place->bound = NULL;
       if (place->tensor)
-        tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL;
+        tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL,
+                                                    place->tensor->view.detail = NULL;
     }
     tn_release_memory(s->actions);
     tn_release_memory(s->watches);

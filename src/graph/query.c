@@ -40,8 +40,8 @@ tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, teno
   if (index < 0 || (size_t)index >= graph->input_count)
     return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
   const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
-  tenon_port_t port = {sizeof port,         edge->name, edge->dtype, edge->ndim, graph->input_axes[index],
-                       graph->inputs[index]};
+  tenon_port_t port = {sizeof port,          edge->name,  edge->dtype, edge->ndim, graph->input_axes[index],
+                       graph->inputs[index], edge->layout};
   return tn_port_give(&port, out_port);
 }
 
@@ -50,7 +50,8 @@ tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, ten
     return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
   const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
   tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype,
-                       edge->ndim,  graph->output_axes[index],  graph->outputs[index]};
+                       edge->ndim,  graph->output_axes[index],  graph->outputs[index],
+                       edge->layout};
   return tn_port_give(&port, out_port);
 }
 
@@ -97,6 +98,6 @@ tenon_status_t tenon_graph_value(const tenon_graph_t *constant, tenon_edge_t ind
   else if (!graph->value_axes[index]) status = tn_axes_make(graph, index, &graph->arena, &graph->value_axes[index]);
   tn_mutex_unlock(&axes_lock);
   if (status != TENON_OK) return status;
-  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, graph->value_axes[index], index};
+  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, graph->value_axes[index], index, edge->layout};
   return tn_port_give(&port, out_port);
 }

@@ -10,6 +10,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
@@ -56,6 +57,10 @@ static tenon_status_t check_input(const tenon_executable_t *e, size_t i, const t
   const tenon_axis_t *axes = e->source->input_axes[i];
   char found[160];
   if (!t) return tn_fail(TENON_INVALID, "input '%s' is missing", edge->name);
+  if (tn_layout(t) != edge->layout)
+    return tn_fail(TENON_INVALID, "input '%s': expected a %s tensor, found a %s one%s", edge->name,
+                   tn_layout_name(edge->layout), tn_layout_name(tn_layout(t)),
+                   edge->layout ? "" : ": the graph says which inputs are sparse (tenon_builder_sparse)");
   if (edge->dtype.bits && !tn_dtype_same(t->dtype, edge->dtype))
     return tn_fail(TENON_INVALID, "input '%s': expected dtype %s, found %s", edge->name, tn_dtype_name(edge->dtype),
                    tn_dtype_name(t->dtype));
@@ -127,6 +132,13 @@ static tenon_status_t bind_own(tn_place_t *place) { /* memory of its own, or non
   tn_tensor_t *t = place->tensor;
   tn_storage_release(t->storage);
   t->storage = NULL, t->view.data = NULL;
+  if (place->layout) {
+    t->view.detail = tn_sparse_unset(place->layout), t->view.keys |= TN_TENSOR_UNSET;
+    memcpy(t->view.shape, place->bound, (size_t)t->view.ndim * sizeof *t->view.shape);
+    tn_strides_dense(t->view.ndim, t->view.shape, t->view.strides);
+    tn_tensor_mark(&t->view);
+    return TENON_OK;
+  }
   if (place->is_pending) {
     t->view.keys |= TN_TENSOR_UNSET;
     return TENON_OK;
@@ -187,6 +199,15 @@ static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_
   return TENON_OK;
 }
 
+static tenon_status_t check_sparse(const tn_action_t *action) {
+  const tenon_call_t *call = &action->frame.call;
+  for (uint32_t o = 0; o < call->op->output_count; o++)
+    if (call->outputs[o] && tn_layout(call->outputs[o]) && call->outputs[o]->keys & TN_TENSOR_UNSET)
+      return tn_fail(TENON_INTERNAL, "%s: run did not make sparse result %s (host->sparse, host->assign)",
+                     call->op->name, call->op->schema.outputs[o].name);
+  return TENON_OK;
+}
+
 static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profile_t *profile) {
   tn_step_t *step = &run->executable->steps[action->step];
   tenon_status_t status;
@@ -205,6 +226,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
     status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);
     tn_frame_close(&action->frame);
+    if (action->makes_sparse && status == TENON_OK) status = check_sparse(action);
   }
   if (profile) tn_profile_close_to(profile, depth);
   return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", step->node->name, step->node->op->name);
@@ -271,7 +293,9 @@ static tenon_status_t give_output(tn_run_t *run, size_t i, tenon_tensor_t **outp
   const tenon_graph_t *g = run->executable->graph;
   const tn_tensor_t *tensor = run->places[g->outputs[i]].tensor;
   if (!tensor) return tn_fail(TENON_INVALID, "output '%s' is a result that its node does not have", g->output_names[i]);
-  const tenon_tensor_t *made = &tensor->view;
+  tenon_tensor_t *made = (tenon_tensor_t *)(uintptr_t)&tensor->view;
+  if (!outputs[i] && tn_layout(made) && tensor->storage) /* the next run makes other parts */
+    return tn_tensor_view_of(made, made->dtype, 0, made->ndim, made->shape, made->strides, &outputs[i]);
   if (!outputs[i]) return tenon_tensor_copy(made, &outputs[i]);
   if (outputs[i]->data == made->data && made->data) return TENON_OK;
   tenon_status_t status = tn_tensor_copy_into(made, outputs[i]);

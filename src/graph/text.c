@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "core/value.h"
 #include "graph/graph.h"
 
@@ -20,6 +21,7 @@ void tn_edge_print(const tenon_graph_t *graph, const tn_edge_t *edge, tn_text_t 
   }
   tn_text_add(text, "]");
   if (edge->strides) tn_text_add(text, " strided");
+  if (edge->layout) tn_text_add(text, " %s", tn_layout_name(edge->layout));
 }
 
 static void print_attrs(const tn_node_t *node, tn_text_t *text, const char *separator) {

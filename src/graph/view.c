@@ -65,7 +65,8 @@ static tenon_status_t make_edges(making_t *m) {
                               .device = {1, 0},
                               .value = edge->constant,
                               .value_count = edge->value_count,
-                              .detail = edge->constant ? edge->constant->detail : NULL};
+                              .layout = edge->layout,
+                              .detail = edge->constant && !edge->layout ? edge->constant->detail : NULL};
     if (edge->ndim >= 0) metas[i].dims = resolved(m, edge->dims, (size_t)edge->ndim);
     if (edge->value_count) metas[i].values = resolved(m, edge->values, edge->value_count);
     if ((edge->ndim >= 0 && !metas[i].dims) || (edge->value_count && !metas[i].values))

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/dtype.h"
-#include "core/tensor.h"
+#include "core/sparse.h"
 
 #define MAGIC "\x93NUMPY"
 enum { MAGIC_SIZE = 6, ALIGNMENT = 64 };
@@ -304,6 +304,9 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
   unsigned bytes = tensor->dtype.bits < 8 ? 1 : tensor->dtype.bits / 8u;
   bool is_text = tn_dtype_is(tensor->dtype, TENON_STRING);
   if (tn_dtype_is(tensor->dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is no .npy file");
+  if (tn_layout(tensor))
+    return tn_fail(TENON_UNIMPLEMENTED, "a sparse tensor (%s) is no .npy file: make it dense first (core::to_dense)",
+                   tn_layout_name(tn_layout(tensor)));
   while (type < TYPE_COUNT && types[type].dtype != tenon_dtype_id(tensor->dtype)) type++;
   for (int64_t i = 0; is_text && i < tenon_count(tensor); i++) {
     TN_TRY(count_characters(((tenon_string_t *)tensor->data)[i], i, &length));

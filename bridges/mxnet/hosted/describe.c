@@ -88,6 +88,9 @@ static void add_common(writer_t *w) {
   if (w->library->is_random) item(w, (tenon_item_t)TENON_TRAITS(TENON_RANDOM));
 }
 
+/* The object that forward used; what has none makes a state of its own, of the same attributes. */
+static const char *state_of(const hosted_op_t *op) { return op->create.cpu || op->create.gpu ? ", @state" : ""; }
+
 static void add_list(writer_t *w, const hosted_op_t *op) {
   const char *overload = op->in_count < 0 ? "" : ".list";
   add(w, "%s%s(Tensor[] inputs, *, str[] **attributes) -> Tensor[] outputs", op->name, overload);
@@ -97,7 +100,7 @@ static void add_list(writer_t *w, const hosted_op_t *op) {
   item(w, (tenon_item_t)TENON_INFER(infer_forward));
   add_common(w);
   if (has_backward(op)) {
-    add(w, "inputs: _backward_%s%s(grad.outputs, inputs, outputs, @state, attributes=attributes)", op->name, overload);
+    add(w, "inputs: _backward_%s%s(grad.outputs, inputs, outputs%s, attributes=attributes)", op->name, overload, state_of(op));
     text_item(w, TENON_TAG_GRADIENT);
   }
   add_kernels(w, &op->forward, &op->create, run_forward);
@@ -153,7 +156,7 @@ static void add_fixed(writer_t *w, const hosted_op_t *op) {
   if (has_gradient) {
     add_names(w, "", "input", in, 0), add(w, ": _backward_%s(", op->name);
     add_names(w, "", "grad.output", out, 0), add(w, ", "), add_names(w, "", "input", in, 0), add(w, ", ");
-    add_names(w, "", "output", out, 0), add(w, ", @state, attributes=attributes)");
+    add_names(w, "", "output", out, 0), add(w, "%s, attributes=attributes)", state_of(op));
     text_item(w, TENON_TAG_GRADIENT);
   }
   add_kernels(w, &op->forward, &op->create, run_forward);

@@ -143,6 +143,10 @@ def _is_known(spec):
     return spec[1] is not None and not any(_has_unknown(e) for e in spec[1])
 
 
+def _has_rank(spec):
+    return all(_has_rank(s) for s in spec or ()) if spec is None or isinstance(spec, list) else spec[1] is not None
+
+
 def _has_unknown(tree):
     return isinstance(tree, tuple) and (tree[0] in ("unknown", "bound") or any(_has_unknown(t) for t in tree[2:]))
 
@@ -171,6 +175,8 @@ def fake(op):
         symbols, specs, facts = infer(values, wanted, False)
         if hosts and any(not _is_known(spec) for spec in specs):  # it depends on what integer tensors hold
             symbols, specs, facts = infer(values, wanted, True)
+        if not all(_has_rank(spec) for spec in specs):  # it may know of numbers alone
+            symbols, specs, facts = infer(values, wanted, hosts, False)
         for k, tree in facts:
             if k not in symbols.laters and not _reads(tree, symbols.laters):
                 torch._check(symbols.extents[k] == _extent(tree, symbols, made))

@@ -52,14 +52,14 @@ def _split(text, separator):
 
 
 def rules(op):
-    """[(names of inputs, call or "none" or "error")]; None: it states none."""
-    if not op.gradient:
+    """[(names of inputs, call or "none" or "error")]; None: it states none, or one that reads the call's state, which PyTorch does not keep."""
+    if not op.gradient or "@state" in op.gradient:
         return None
     found = []
     for rule in _split(op.gradient, ";"):
         names, text = (part.strip() for part in re.split(r"(?<!:):(?!:)", rule, maxsplit=1))
         if text not in ("none", "error"):
-            text = _value(ast.parse(re.sub(r"(\w+)::(\w+)", rf"\1{_JOINT}\2", text.replace("@state", "state_")), mode="eval").body, op.name.split("::")[0])
+            text = _value(ast.parse(re.sub(r"(\w+)::(\w+)", rf"\1{_JOINT}\2", text), mode="eval").body, op.name.split("::")[0])
         found.append(([name.strip() for name in names.split(",")], text))
     return found
 

@@ -107,6 +107,7 @@ static tenon_status_t check_edge(const tenon_graph_view_t *view, uint32_t place)
     return tn_fail(TENON_UNIMPLEMENTED, "the type or rank of value '%s' is not known before it runs", name);
   if (tn_dtype_is(edge->dtype, TENON_STRING))
     return tn_fail(TENON_UNIMPLEMENTED, "value '%s' has texts, which are on the host", name);
+  if (edge->layout) return tn_fail(TENON_UNIMPLEMENTED, "value '%s' is sparse", name);
   if (edge->value && edge->value->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL))
     return tn_fail(TENON_UNIMPLEMENTED, "constant '%s' is quantised, or not row-major", name);
   return TENON_OK;

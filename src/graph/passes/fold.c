@@ -6,6 +6,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "graph/passes/pass.h"
 
@@ -51,7 +52,7 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
 static tenon_status_t bind(tenon_graph_t *graph, tenon_edge_t index, tenon_tensor_t *tensor) {
   tn_edge_t *edge = &graph->edges[index];
   tenon_tensor_retain(edge->constant = tensor);
-  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim, edge->producer = -1;
+  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim, edge->layout = tn_layout(tensor), edge->producer = -1;
   edge->dims = (tenon_dim_t *)(void *)tensor->shape;
   edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
   edge->values = NULL, edge->value_count = 0;

@@ -6,6 +6,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/infer.h"
 #include "graph/passes/pass.h"
@@ -20,7 +21,8 @@ static void meta_of(tn_edge_t *edge, tenon_meta_t *meta) {
                          .value = edge->constant,
                          .values = edge->values,
                          .value_count = edge->value_count,
-                         .detail = edge->constant ? edge->constant->detail : NULL};
+                         .layout = edge->layout,
+                         .detail = edge->constant && !edge->layout ? edge->constant->detail : NULL};
 }
 
 /* Metas of a node's operands in scratch; *out_ready false when a type or rank is not known. */
@@ -67,6 +69,7 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
 
 static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_edge_t *edge) {
   edge->dtype = meta->dtype, edge->ndim = meta->ndim, edge->strides = NULL, edge->values = NULL, edge->value_count = 0;
+  edge->layout = meta->layout;
   if (meta->ndim < 0) return TENON_OK;
   size_t size = (size_t)meta->ndim * sizeof *meta->dims;
   edge->dims = tn_arena_array(&graph->arena, (size_t)meta->ndim + 1, sizeof *edge->dims);
@@ -82,11 +85,29 @@ static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_ed
   return TENON_OK;
 }
 
+/* An operator without a kernel that says "sparse" is found now, and rewriting never sees what is sparse. */
+static tenon_status_t check_layouts(const tenon_graph_t *graph, const tn_node_t *node) {
+  const tenon_op_t *op = node->op;
+  bool is_taken = false;
+  for (const tn_kernel_t *k = __atomic_load_n(&op->kernels, __ATOMIC_ACQUIRE); k; k = k->next)
+    is_taken |= (k->words.flags & TN_KERNEL_SPARSE) != 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++) {
+      uint32_t layout = graph->edges[node->operands[i].edges[k]].layout;
+      if (layout && (!is_taken || op->schema.inputs[i].is_written))
+        return tn_fail(TENON_UNIMPLEMENTED, "input %s is sparse (%s)%s: make it dense first (core::to_dense)",
+                       op->schema.inputs[i].name, tn_layout_name(layout),
+                       is_taken ? ", and written to" : ", and no kernel says \"sparse\"");
+    }
+  return TENON_OK;
+}
+
 static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
   tn_inference_t inference = {.extents = graph->extents};
   tenon_meta_t **inputs = NULL, **outputs = NULL;
   bool ready = true;
+  TN_TRY(check_layouts(graph, node));
   TN_TRY(operand_metas(graph, node, &inputs, &ready));
   if (!tn_types_fill(&op->types, &op->schema, node->attrs, inputs)) ready = false;
   for (uint32_t i = 0; i < op->input_count; i++)

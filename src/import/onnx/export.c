@@ -174,7 +174,7 @@ static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_
   for (size_t n = graph->node_count; n-- > 0 && !is_body;)
     for (int32_t o = graph->nodes[n].output_count; o-- > 0;) { /* what is known of results, for others who look */
       const tn_edge_t *edge = &graph->edges[graph->nodes[n].outputs[o]];
-      if (!edge->dtype.bits || !tn_onnx_number(edge->dtype) || edge->ndim < 0) continue;
+      if (!edge->dtype.bits || !tn_onnx_number(edge->dtype) || edge->ndim < 0 || edge->layout) continue;
       TN_TRY(name_of(export, g, graph->nodes[n].outputs[o], &name));
       bool is_output = false;
       for (size_t i = 0; i < graph->output_count; i++)

@@ -37,7 +37,7 @@ tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char 
   int64_t number;
   size_t before = w->size;
   TN_TRY(dtype_number(tensor->dtype, &number));
-  if (tensor->detail) return tn_fail(TENON_UNIMPLEMENTED, "a quantised tensor is none of ONNX's");
+  if (tensor->detail) return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor is none of ONNX's", tenon_tensor_layout(tensor));
   if (!tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size) || size > TN_WRITER_MOST - w->size)
     return tn_fail(TENON_RANGE, "with it the file has more than 2 GiB, which no file of protobuf may have");
   if (tensor->device.type != 1 || tensor->keys & TN_KEY_STRIDED) {
@@ -82,6 +82,8 @@ tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_
   int64_t number;
   size_t before = w->size;
   tenon_status_t status = dtype_number(edge->dtype, &number);
+  if (status == TENON_OK && edge->layout)
+    status = tn_fail(TENON_UNIMPLEMENTED, "it is sparse, and an ONNX file written by Tenon has dense tensors only");
   if (status == TENON_OK && edge->ndim >= 0) status = write_shape(export, graph, edge, axes);
   if (status != TENON_OK) return tn_prefix(status, "value '%s': ", name);
   tn_write_int(w, 1, number);

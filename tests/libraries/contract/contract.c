@@ -42,4 +42,5 @@ TENON_LIBRARY(contract, "1.2.3",
   TENON_GROUP(contract_states),
   TENON_GROUP(contract_kernels),
   TENON_GROUP(contract_layouts),
+  TENON_GROUP(contract_sparse),
   TENON_GROUP(contract_texts))

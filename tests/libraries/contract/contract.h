@@ -14,6 +14,7 @@ TENON_C const tenon_item_t contract_random[];
 TENON_C const tenon_item_t contract_states[];
 TENON_C const tenon_item_t contract_kernels[];
 TENON_C const tenon_item_t contract_layouts[];
+TENON_C const tenon_item_t contract_sparse[];
 TENON_C const tenon_item_t contract_texts[];
 
 /* what contract::census counts */

@@ -241,7 +241,10 @@ typedef struct quantised_t {
 } quantised_t;
 
 static quantised_t quantised(tenon_tensor_t *x) { /* scale 0.5 and 2 by the last axis, zero points 1 and 0 */
-  quantised_t q = {x, tensor_of("f32[2] 0.5 2"), tensor_of("f32[2] 1 0"), {sizeof q.detail, 1, 1, 0, NULL, NULL}};
+  quantised_t q = {x,
+                   tensor_of("f32[2] 0.5 2"),
+                   tensor_of("f32[2] 1 0"),
+                   {.size = sizeof q.detail, .kind = TENON_DETAIL_QUANTISED, .axis = 1}};
   return q;
 }
 
