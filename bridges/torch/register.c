@@ -112,7 +112,8 @@ static void add_operator(registration_t *r, const tenon_op_t *op) {
   tenon_op_info(op, &info);
   const kinds_t kinds = kinds_of(op, &info);
   /* a rule that reads the call's state, which PyTorch does not keep, is gone through by Tenon's record */
-  const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state"), has_own_autograd = r->autograd && kinds.has_own_autograd;
+  const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state"),
+             has_own_autograd = r->autograd && kinds.has_own_autograd;
   bool good = define_new(r, op, FORM_CALL, &schema, why, sizeof why);
   if (good && !has_rule && !kinds.is_written && info.input_count && info.output_count)
     good = define_new(r, op, FORM_GRADIENT, &second, why, sizeof why);

@@ -100,7 +100,8 @@ static void add_list(writer_t *w, const hosted_op_t *op) {
   item(w, (tenon_item_t)TENON_INFER(infer_forward));
   add_common(w);
   if (has_backward(op)) {
-    add(w, "inputs: _backward_%s%s(grad.outputs, inputs, outputs%s, attributes=attributes)", op->name, overload, state_of(op));
+    add(w, "inputs: _backward_%s%s(grad.outputs, inputs, outputs%s, attributes=attributes)", op->name, overload,
+        state_of(op));
     text_item(w, TENON_TAG_GRADIENT);
   }
   add_kernels(w, &op->forward, &op->create, run_forward);

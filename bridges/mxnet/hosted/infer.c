@@ -104,13 +104,14 @@ static int storage_to(uint32_t layout) {
 
 /* Layouts of results out of those of `numbers`, which has room for results behind them.  Without a function of its own for it, all
  * that an operator takes and makes is dense, as MXNet has it. */
-static bool infer_layouts(const state_t *s, int *numbers, int in_count, tenon_meta_t *const *out, int out_count, char *why,
-                          size_t capacity) {
+static bool infer_layouts(const state_t *s, int *numbers, int in_count, tenon_meta_t *const *out, int out_count,
+                          char *why, size_t capacity) {
   static const uint32_t layouts[] = {0, TENON_DETAIL_ROW_SPARSE, TENON_DETAIL_CSR};
   int *made = numbers + in_count;
   for (int i = 0; i < in_count && !s->op->storages; i++)
     if (numbers[i] != STORAGE_DENSE)
-      return snprintf(why, capacity, "input %d is sparse, and the library has no inferSType: make it dense first", i), false;
+      return snprintf(why, capacity, "input %d is sparse, and the library has no inferSType: make it dense first", i),
+             false;
   if (!s->op->storages) return true;
   for (int o = 0; o < out_count; o++) made[o] = -1;
   numbers_t asked = {s, s->op->storages, s->op->library->abi._opCallInferSType, numbers, in_count, made, out_count};

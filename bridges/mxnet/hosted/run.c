@@ -59,9 +59,11 @@ static void make_sparse(void *handle, int output, int count, int pointers, void 
   frame_t *f = handle;
   *data = NULL, *indices = NULL;
   if (pointers) *indptr = NULL;
-  const tenon_tensor_t *t = output >= 0 && output < f->out.count && !f->state->is_list ? f->call->outputs[output] : NULL;
+  const tenon_tensor_t *t =
+      output >= 0 && output < f->out.count && !f->state->is_list ? f->call->outputs[output] : NULL;
   if (!t || !t->detail || f->out.storages[output] == STORAGE_DENSE || count < 0) {
-    snprintf(f->why, sizeof f->why, "it makes %d elements of output %d, which is no sparse one of this call", count, output);
+    snprintf(f->why, sizeof f->why, "it makes %d elements of output %d, which is no sparse one of this call", count,
+             output);
     return;
   }
   if (f->call->host->sparse(f->call, (uint32_t)output, t->ndim, t->shape, count) != TENON_OK) {
@@ -148,7 +150,7 @@ static bool resize(frame_t *f, tenon_tensor_t *const *in) {
 #define SIDE_(s) s.shapes, s.ndims, s.data, s.dtypes, s.versions, s.devices, s.ids, s.count
 #define COMPUTE_(f)                                                                                                    \
   SIDE_((f)->in), SIDE_((f)->out), (f)->call->stream ? allocate_here : allocate_there, (f), allocate_there, (f),       \
-      (f)->call->stream, make_sparse, (f), (f)->in.storages, (f)->out.storages, (f)->in.indices, (f)->out.indices,   \
+      (f)->call->stream, make_sparse, (f), (f)->in.storages, (f)->out.storages, (f)->in.indices, (f)->out.indices,     \
       (f)->in.indptr, (f)->out.indptr, (f)->in.indices_counts, (f)->out.indices_counts, (f)->in.indptr_counts,         \
       (f)->out.indptr_counts, (f)->random, NULL
 

@@ -22,7 +22,8 @@ static MXReturnValue float32(const Attrs &, std::vector<int> *in, std::vector<in
   if (in->at(0) != kFloat32) return SAY("float32 alone"), MX_FAIL;
   return out->at(0) = kFloat32, MX_SUCCESS;
 }
-static MXReturnValue same(const Attrs &, std::vector<std::vector<unsigned int>> *in, std::vector<std::vector<unsigned int>> *out) {
+static MXReturnValue same(const Attrs &, std::vector<std::vector<unsigned int>> *in,
+                          std::vector<std::vector<unsigned int>> *out) {
   return out->at(0) = in->at(0), MX_SUCCESS;
 }
 
@@ -39,7 +40,12 @@ static MXReturnValue relu_back(const Attrs &, Tensors *in, Tensors *out, const O
   for (int64_t i = 0; i < in->at(1).size(); i++) dx[i] = x[i] > 0 ? dy[i] : 0;
   return MX_SUCCESS;
 }
-REGISTER_OP(h_relu).setForward(relu, "cpu").setBackward(relu_back, "cpu").setParseAttrs(one_one).setInferType(float32).setInferShape(same);
+REGISTER_OP(h_relu)
+    .setForward(relu, "cpu")
+    .setBackward(relu_back, "cpu")
+    .setParseAttrs(one_one)
+    .setInferType(float32)
+    .setInferShape(same);
 
 // ---- noise -----------------------------------------------------------------------------------------------------------
 static MXReturnValue noise(const Attrs &, Tensors *in, Tensors *out, const OpResource &resource) {
@@ -53,7 +59,7 @@ REGISTER_OP(h_noise).setForward(noise, "cpu").setParseAttrs(one_one).setInferTyp
 
 // ---- memory: a state that keeps what forward saw -----------------------------------------------------------------------
 class Memory : public CustomStatefulOp {
- public:
+public:
   explicit Memory(const Attrs &attrs) : power_(attrs.count("power") ? std::stoi(attrs.at("power")) : 2) {}
   MXReturnValue Forward(Tensors *in, Tensors *out, const OpResource &) {
     const float *x = in->at(0).data<float>();
@@ -73,7 +79,7 @@ class Memory : public CustomStatefulOp {
     return MX_SUCCESS;
   }
 
- private:
+private:
   int power_;
   std::vector<float> seen_;
 };

@@ -266,7 +266,8 @@ static int ascending(const void *a, const void *b) {
 }
 static int sort(call_t *c) {
   const int64_t n = size_of(&c->out, 0);
-  double *first = c->allocate(c->allocate_handle, (int)(n * 8)), *second = c->allocate(c->allocate_handle, (int)(n * 8));
+  double *first = c->allocate(c->allocate_handle, (int)(n * 8)),
+         *second = c->allocate(c->allocate_handle, (int)(n * 8));
   if (!first || !second) return fail("no memory");
   for (int64_t k = 0; k < n; k++) first[k] = at(&c->in, 0, k);
   memcpy(second, first, (size_t)n * 8);
@@ -320,10 +321,14 @@ static int rows_square(call_t *c) {
   c->sparse(c->sparse_handle, 0, (int)n, 0, &data, &indices, &unused);
   if (!data && n) return 0;
   memcpy(indices, c->in.indices[0], (size_t)n * 8);
-  for (int64_t k = 0; k < n * width; k++) ((float *)data)[k] = ((float *)c->in.data[0])[k] * ((float *)c->in.data[0])[k];
+  for (int64_t k = 0; k < n * width; k++)
+    ((float *)data)[k] = ((float *)c->in.data[0])[k] * ((float *)c->in.data[0])[k];
   return 1;
 }
 
+#ifdef OPERATORS /* others, in a file of their own */
+#include OPERATORS
+#else
 static const op_t ops[] = {
     {"t_scale", scale_parse, floats, NULL, same_shape, NULL, scale, scale, NULL},
     {"t_gemm", two_one, floats, NULL, gemm_shapes, NULL, gemm, gemm_back, NULL},
@@ -337,6 +342,7 @@ static const op_t ops[] = {
     {"t_csr_dense", one_one, as_first, csr_to_dense, same_shape, NULL, csr_dense, NULL, NULL},
     {"t_rows_square", one_one, as_first, rows_to_rows, same_shape, NULL, rows_square, NULL, NULL},
 };
+#endif
 enum { OPS = sizeof ops / sizeof *ops };
 
 /* ---- the interface ------------------------------------------------------------------------------------------------ */
@@ -348,18 +354,26 @@ enum { OPS = sizeof ops / sizeof *ops };
 #define COMPUTE                                                                                                        \
   SIDE(in), SIDE(out), allocate_fn cpu, void *cpu_handle, allocate_fn gpu, void *gpu_handle, void *stream,             \
       sparse_fn sparse, void *sparse_handle, int *in_storages, int *out_storages, void **in_indices,                   \
-      void **out_indices, void **in_indptr, void **out_indptr, int64_t *in_indices_counts, int64_t *out_indices_counts,\
-      int64_t *in_indptr_counts, int64_t *out_indptr_counts, void *cpu_random, void *gpu_random
+      void **out_indices, void **in_indptr, void **out_indptr, int64_t *in_indices_counts,                             \
+      int64_t *out_indices_counts, int64_t *in_indptr_counts, int64_t *out_indptr_counts, void *cpu_random,            \
+      void *gpu_random
 #define CALL                                                                                                           \
   call_t call = {.in = {in_shapes, in_ndims, in_data, in_dtypes, in_count, in_storages, in_indices, in_indptr,         \
                         in_indices_counts},                                                                            \
-                 .out = {out_shapes, out_ndims, out_data, out_dtypes, out_count, out_storages, out_indices, out_indptr,\
-                         out_indices_counts},                                                                          \
-                 .allocate = cpu, .allocate_handle = cpu_handle, .sparse = sparse, .sparse_handle = sparse_handle};    \
+                 .out = {out_shapes, out_ndims, out_data, out_dtypes, out_count, out_storages, out_indices,            \
+                         out_indptr, out_indices_counts},                                                              \
+                 .allocate = cpu,                                                                                      \
+                 .allocate_handle = cpu_handle,                                                                        \
+                 .sparse = sparse,                                                                                     \
+                 .sparse_handle = sparse_handle};                                                                      \
   (void)in_versions, (void)in_devices, (void)in_ids, (void)out_versions, (void)out_devices, (void)out_ids, (void)gpu,  \
-      (void)gpu_handle, (void)stream, (void)in_indptr_counts, (void)out_indptr_counts, (void)cpu_random, (void)gpu_random
+      (void)gpu_handle, (void)stream, (void)in_indptr_counts, (void)out_indptr_counts, (void)cpu_random,               \
+      (void)gpu_random
 
-EXPORT int initialize(int version) { return version >= 10000; }
+#ifndef INITIALIZE
+#define INITIALIZE version >= 10000
+#endif
+EXPORT int initialize(int version) { return INITIALIZE; }
 EXPORT int _opVersion(void) { return VERSION; }
 #if VERSION != 7
 EXPORT int _msgSize(void) { return message_count; }
@@ -370,7 +384,10 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
                       int *forward_count, const char ***backward_devices, any_fn **backward, int *backward_count,
                       const char ***create_devices, any_fn **create, int *create_count, any_fn *parse, any_fn *dtypes,
                       any_fn *storages, any_fn *shapes, any_fn *mutates) {
-  static const char *cpu[] = {"cpu"};
+#ifndef DEVICE
+#define DEVICE "cpu"
+#endif
+  static const char *cpu[] = {DEVICE};
   static any_fn functions[OPS][3];
   const op_t *op = &ops[index];
   functions[index][0] = (any_fn)op->forward, functions[index][1] = (any_fn)op->backward;
@@ -384,7 +401,9 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
   *shapes = (any_fn)op->shapes, *mutates = (any_fn)op->mutates;
 }
 EXPORT void _opCallFree(void *memory) { free(memory); }
-EXPORT int _opCallParseAttrs(parse_fn f, ATTRS, int *in, int *out) { return f((attrs_t){keys, values, count}, in, out) != 0; }
+EXPORT int _opCallParseAttrs(parse_fn f, ATTRS, int *in, int *out) {
+  return f((attrs_t){keys, values, count}, in, out) != 0;
+}
 EXPORT int _opCallInferType(dtypes_fn f, ATTRS, int *in, int n, int *out, int m) {
   return f((attrs_t){keys, values, count}, in, n, out, m) != 0;
 }
