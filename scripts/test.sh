@@ -45,7 +45,7 @@ run_python() { # with NumPy alone, and with PyTorch too
   [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Guide Names Shapes Tensors 2>&1 | tee "$log"
   "$python" tests/adapters/graph_test.py 2>&1 | tee -a "$log"
-  if [ -x .venv-zoo/bin/python ]; then parts=2; .venv-zoo/bin/python tests/adapters/python_test.py 2>&1 | tee -a "$log"
+  if [ -x .venv-zoo/bin/python ]; then parts=3; for part in python sparse; do .venv-zoo/bin/python "tests/adapters/${part}_test.py"; done 2>&1 | tee -a "$log"
   else echo "skip: .venv-zoo is missing (make test makes it)"; fi
   "$python" tests/adapters/leaks_test.py 2>&1 | tee -a "$log"
   parts_of "$log" $((parts + 2))
