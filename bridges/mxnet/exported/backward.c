@@ -1,0 +1,200 @@
+/* Backward: the call is recorded anew, and gone back through at once.  Where the operator states a rule for its gradient nothing of
+ * forward runs again: a layer below the record answers the call, whose results MXNet kept. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "call.h"
+#include "frame.h"
+#include "message.h"
+
+/* ---- a call that is recorded and not run -------------------------------------------------------------------------- */
+
+static _Thread_local const tenon_op_t *answered;
+static tenon_layer_t *layer; /* NULL: it cannot be made, and forward runs again */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static tenon_status_t answer(tenon_call_t *call) {
+  return call->op == answered ? TENON_OK : host.tenon_call_next(call);
+}
+
+static void layer_make(void) {
+  char name[64];
+  snprintf(name, sizeof name, "mxnet %p", (void *)&layer);
+  if (host.tenon_layer_create(name, "below autograd", answer, NULL, &layer) != TENON_OK) layer = NULL;
+}
+
+/* ---- the parts ---------------------------------------------------------------------------------------------------- */
+
+typedef struct backward_t {
+  frame_t frame;
+  const node_t *node;
+  arrays_t grads, inputs, outputs, results; /* MXNet's; results: a gradient for each input */
+  tenon_tensor_t **leaves, **leaf_grads;    /* one for each input; NULL: it needs none */
+  int32_t leaf_count;
+} backward_t;
+
+static arrays_t part(const arrays_t *all, int first, int count) {
+  return (arrays_t){all->shapes + first, all->ranks + first,   all->dtypes + first,
+                    all->data + first,   all->devices + first, count};
+}
+
+static size_t bytes_of(const arrays_t *arrays, int at) {
+  tenon_dtype_t dtype;
+  if (!dtype_from(arrays->dtypes[at], &dtype)) return 0;
+  size_t size = dtype.bits / 8u;
+  for (int d = 0; d < arrays->ranks[at]; d++) size *= (size_t)arrays->shapes[at][d];
+  return size;
+}
+
+static bool is_float(const tenon_tensor_t *tensor) { return tensor->dtype.code == 2 || tensor->dtype.code == 4; }
+
+/* Leaves are inputs of float dtype that have a gradient. */
+static bool leaf_add(backward_t *w, tenon_tensor_t *tensor, int at) {
+  if (!is_float(tensor)) return true;
+  if (host.tenon_tensor_require_grad(tensor, 1) != TENON_OK) return message_of_host();
+  w->leaves[at] = tensor, w->leaf_count++;
+  return true;
+}
+
+/* What the call writes to is taken from the result that it became. */
+static const span_t *written_as(const node_t *node, int32_t input) {
+  for (int32_t o = 0; o < node->self->output_count; o++)
+    if (node->self->same[o] == input) return &node->outputs[o];
+  return NULL;
+}
+
+static bool inputs_set(backward_t *w) {
+  const node_t *node = w->node;
+  const operator_t *self = node->self;
+  for (int32_t i = 0; i < self->input_count; i++) {
+    const span_t *span = &node->inputs[i], *written = self->inputs[i].is_written ? written_as(node, i) : NULL;
+    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, written ? written : span, NULL, true,
+                        self->inputs[i].name, &w->frame.inputs[i]))
+      return false;
+    tenon_tensor_t *tensor = w->frame.inputs[i];
+    if (!tensor || self->inputs[i].is_written || self->without >> i & 1) continue;
+    for (int32_t k = 0; k < span->count; k++)
+      if (!leaf_add(w, span->is_list ? tenon_item(tensor, k) : tensor, span->first + k)) return false;
+    /* A list's own key says that its items are recorded: it is made of them as they are now. */
+    if (span->is_list && span->count) {
+      tenon_tensor_t *list = NULL;
+      if (host.tenon_tensor_list((tenon_tensor_t *const *)tensor->data, span->count, &list) != TENON_OK)
+        return message_of_host();
+      if (!frame_own(&w->frame, list)) return false;
+      w->frame.inputs[i] = list;
+    }
+  }
+  return true;
+}
+
+static bool record_rule(backward_t *w, tenon_bound_t *bound, const int *ranks) {
+  const operator_t *self = w->node->self;
+  for (int32_t o = 0; o < self->output_count; o++) {
+    if (self->same[o] >= 0) w->frame.outputs[o] = w->frame.inputs[self->same[o]];
+    else if (!frame_argument(&w->frame, &w->outputs, 0, &w->node->outputs[o], ranks, true, self->outputs[o].name,
+                             &w->frame.outputs[o]))
+      return false;
+  }
+  const tenon_op_t *before = answered;
+  answered = self->op;
+  host.tenon_layer_enable(layer, 1);
+  tenon_status_t status = bound ? host.tenon_bound_call_into(bound, w->frame.inputs, w->frame.outputs)
+                                : host.tenon_op_call_into(self->op, w->node->values, w->frame.inputs, w->frame.outputs);
+  host.tenon_layer_enable(layer, 0);
+  answered = before;
+  return status == TENON_OK || message_of_host();
+}
+
+static bool record_again(backward_t *w, tenon_bound_t *bound) {
+  const operator_t *self = w->node->self;
+  for (int32_t o = 0; o < self->output_count; o++) w->frame.outputs[o] = NULL;
+  tenon_status_t status = bound ? host.tenon_bound_call(bound, w->frame.inputs, w->frame.outputs, 0)
+                                : host.tenon_op_call(self->op, w->node->values, w->frame.inputs, w->frame.outputs, 0);
+  if (status != TENON_OK) return message_of_host();
+  for (int32_t o = 0; o < self->output_count; o++)
+    if (w->frame.outputs[o] && !frame_own(&w->frame, w->frame.outputs[o])) return false;
+  return true;
+}
+
+/* Goes back from the results of float dtype: those that were written arguments are constants. */
+static bool go_back(backward_t *w, const int *ranks) {
+  const node_t *node = w->node;
+  const operator_t *self = node->self;
+  size_t most = (size_t)node->output_count + (size_t)node->input_count + 1;
+  tenon_tensor_t **lists = frame_take(&w->frame, 4 * most * sizeof *lists), **outputs = lists, **grads = lists + most;
+  tenon_tensor_t **leaves = lists + 2 * most, **found = lists + 3 * most;
+  int32_t count = 0, leaf_count = 0;
+  if (!lists) return false;
+  for (int32_t o = 0; o < self->output_count; o++) {
+    const span_t *span = &node->outputs[o];
+    for (int32_t k = 0; k < span->count && self->same[o] < 0 && w->frame.outputs[o]; k++) {
+      tenon_tensor_t *output = span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
+      if (!is_float(output)) continue;
+      const int at = span->first + k, rank = ranks ? ranks[at] : w->grads.ranks[at];
+      outputs[count] = output;
+      if (!(grads[count++] = frame_tensor(&w->frame, &w->grads, at, rank, true, self->outputs[o].name))) return false;
+    }
+  }
+  for (int k = 0; k < node->input_count; k++)
+    if (w->leaves[k]) leaves[leaf_count++] = w->leaves[k];
+  if (!count) return true;
+  if (host.tenon_gradients(outputs, grads, count, leaves, leaf_count, TENON_GRAD_UNUSED, found) != TENON_OK)
+    return message_of_host();
+  bool is_fine = true;
+  for (int k = 0, at = 0; k < node->input_count; k++) {
+    if (!w->leaves[k]) continue;
+    w->leaf_grads[k] = found[at++];
+    if (w->leaf_grads[k]) is_fine = frame_own(&w->frame, w->leaf_grads[k]) && is_fine;
+  }
+  return is_fine;
+}
+
+/* Gradients to MXNet's memory; inputs that have none get zeros. */
+static bool give(backward_t *w) {
+  for (int k = 0; k < w->node->input_count; k++) {
+    if (!w->results.data[k]) continue; /* nobody wants it */
+    if (!w->leaf_grads[k]) {
+      memset(w->results.data[k], 0, bytes_of(&w->results, k));
+      continue;
+    }
+    tenon_tensor_t *to = frame_tensor(&w->frame, &w->results, k, w->results.ranks[k], true, "gradient");
+    if (!to) return false;
+    if (host.tenon_tensor_copy_async(w->leaf_grads[k], to) != TENON_OK) return message_of_host();
+  }
+  return true;
+}
+
+static bool run(backward_t *w, tenon_bound_t *bound) {
+  const node_t *node = w->node;
+  const int *ranks;
+  w->leaves = frame_take(&w->frame, 2 * ((size_t)node->input_count + 1) * sizeof *w->leaves);
+  if (!w->leaves) return false;
+  w->leaf_grads = w->leaves + node->input_count + 1;
+  memset(w->leaves, 0, 2 * ((size_t)node->input_count + 1) * sizeof *w->leaves);
+  if (!frame_ranks(&w->frame, &w->inputs, &w->outputs, 0, &ranks) || !inputs_set(w)) return false;
+  if (w->leaf_count) {
+    bool is_recorded = node->self->has_rule && layer ? record_rule(w, bound, ranks) : record_again(w, bound);
+    if (!is_recorded || !go_back(w, ranks)) return false;
+  }
+  return give(w);
+}
+
+bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
+  const int outputs = node->output_count, inputs = node->input_count;
+  backward_t w;
+  pthread_once(&once, layer_make);
+  if (!node->self->has_backward) return message_set("%s has no gradient", node->self->full);
+  if (*node->self->why) return message_set("%s", node->self->why);
+  if (b->in.count != 2 * outputs + inputs || b->out.count != inputs)
+    return message_set("gradient of %s: expected %d arrays and %d results, found %d and %d", node->self->full,
+                       2 * outputs + inputs, inputs, b->in.count, b->out.count);
+  w.node = node, w.leaf_count = 0;
+  w.grads = part(&b->in, 0, outputs), w.inputs = part(&b->in, outputs, inputs),
+  w.outputs = part(&b->in, outputs + inputs, outputs);
+  w.results = part(&b->out, 0, inputs);
+  frame_open(&w.frame, node);
+  bool is_fine = run(&w, bound);
+  frame_close(&w.frame);
+  return is_fine;
+}
