@@ -117,7 +117,14 @@ static bool record_again(backward_t *w, tenon_bound_t *bound) {
   return true;
 }
 
-/* Goes back from the results of float dtype: those that were written arguments are constants. */
+/* MXNet gives zeros for results that nobody used. */
+static bool is_zero(const arrays_t *arrays, int at) {
+  const char *bytes = arrays->data[at];
+  const size_t size = bytes_of(arrays, at);
+  return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* Goes back from the results of float dtype that were used: those that were written arguments are constants. */
 static bool go_back(backward_t *w, const int *ranks) {
   const node_t *node = w->node;
   const operator_t *self = node->self;
@@ -128,10 +135,13 @@ static bool go_back(backward_t *w, const int *ranks) {
   if (!lists) return false;
   for (int32_t o = 0; o < self->output_count; o++) {
     const span_t *span = &node->outputs[o];
-    for (int32_t k = 0; k < span->count && self->same[o] < 0 && w->frame.outputs[o]; k++) {
-      tenon_tensor_t *output = span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
-      if (!is_float(output)) continue;
+    for (int32_t k = 0; k < span->count; k++) {
       const int at = span->first + k, rank = ranks ? ranks[at] : w->grads.ranks[at];
+      tenon_tensor_t *output = span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
+      if (!is_float(output) || (node->output_count > 1 && is_zero(&w->grads, at))) continue;
+      if (self->same[o] >= 0)
+        return message_set("%s: a gradient came for result '%s', which is an argument that it wrote to", self->full,
+                           self->outputs[o].name);
       outputs[count] = output;
       if (!(grads[count++] = frame_tensor(&w->frame, &w->grads, at, rank, true, self->outputs[o].name))) return false;
     }
