@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "direct.h"
 #include "frame.h"
 #include "message.h"
 
@@ -32,6 +33,7 @@ typedef struct backward_t {
   arrays_t grads, inputs, outputs, results; /* MXNet's; results: a gradient for each input */
   tenon_tensor_t **leaves, **leaf_grads;    /* one for each input; NULL: it needs none */
   int32_t leaf_count;
+  uint64_t done; /* inputs whose gradients are there */
 } backward_t;
 
 static arrays_t part(const arrays_t *all, int first, int count) {
@@ -64,6 +66,74 @@ static const span_t *written_as(const node_t *node, int32_t input) {
   return NULL;
 }
 
+/* MXNet gives zeros for results that nobody used. */
+static bool is_zero(const arrays_t *arrays, int at) {
+  const char *bytes = arrays->data[at];
+  const size_t size = bytes_of(arrays, at);
+  return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* ---- rules that are single calls ---------------------------------------------------------------------------------- */
+
+static bool same_shape(const arrays_t *a, int i, const arrays_t *b, int k) {
+  return a->ranks[i] == b->ranks[k] && memcmp(a->shapes[i], b->shapes[k], (size_t)a->ranks[i] * sizeof(int64_t)) == 0;
+}
+
+/* Calls a rule, unless something in it is for the record to do: sums over broadcast axes, results without axes, dtypes without a
+ * gradient. */
+static bool direct_call(backward_t *w, const direct_t *d, const tenon_value_t *values) {
+  const node_t *node = w->node;
+  const arrays_t *const groups[] = {NULL, &w->grads, &w->inputs, &w->outputs};
+  tenon_tensor_t *inputs[DIRECT_MOST] = {NULL}, *outputs[DIRECT_MOST] = {NULL};
+  for (int32_t t = 0; t < d->target_count; t++) {
+    const span_t *span = &node->inputs[d->targets[t]];
+    tenon_dtype_t dtype;
+    if (span->is_absent || !w->results.data[span->first] || !dtype_from(w->results.dtypes[span->first], &dtype))
+      return true;
+    if (dtype.code != 2 && dtype.code != 4) return true;
+  }
+  const int target = node->inputs[d->targets[0]].first;
+  for (int32_t i = 0; i < d->source_count; i++) {
+    const direct_source_t source = d->sources[i];
+    if (source.kind == DIRECT_ABSENT) continue;
+    const span_t *span = source.kind == DIRECT_INPUT ? &node->inputs[source.index] : &node->outputs[source.index];
+    const arrays_t *group = groups[source.kind];
+    if (span->is_absent) continue;
+    if (d->is_pointwise && !same_shape(group, span->first, &w->results, target)) return true;
+    if (!(inputs[i] = frame_tensor(&w->frame, group, span->first, group->ranks[span->first], false, "gradient")))
+      return false;
+  }
+  for (int32_t t = 0; t < d->target_count; t++) {
+    const int at = node->inputs[d->targets[t]].first;
+    if (!(outputs[t] = frame_tensor(&w->frame, &w->results, at, w->results.ranks[at], false, "gradient"))) return false;
+  }
+  if (host.tenon_op_call_into(d->op, values, inputs, outputs) != TENON_OK) return message_of_host();
+  for (int32_t t = 0; t < d->target_count; t++) w->done |= (uint64_t)1 << d->targets[t];
+  return true;
+}
+
+/* A gradient that came and that no rule reads is an error, which the record finds. */
+static bool reads_all(const backward_t *w) {
+  const operator_t *self = w->node->self;
+  uint64_t read = 0;
+  for (int32_t r = 0; r < self->direct_count; r++)
+    for (int32_t i = 0; i < self->directs[r].source_count; i++)
+      if (self->directs[r].sources[i].kind == DIRECT_GRAD) read |= (uint64_t)1 << self->directs[r].sources[i].index;
+  for (int32_t o = 0; o < self->output_count && self->output_count > 1; o++)
+    if (!(read >> o & 1) && !is_zero(&w->grads, w->node->outputs[o].first)) return false;
+  return true;
+}
+
+static bool directs_call(backward_t *w, const int *ranks) {
+  const operator_t *self = w->node->self;
+  if (!w->node->directs || !self->direct_count || ranks || !reads_all(w)) return true;
+  for (int32_t r = 0; r < self->direct_count; r++)
+    if (w->node->directs[r].attrs && !direct_call(w, &self->directs[r], w->node->directs[r].values)) return false;
+  return true;
+}
+
+/* ---- the record --------------------------------------------------------------------------------------------------- */
+
 static bool inputs_set(backward_t *w) {
   const node_t *node = w->node;
   const operator_t *self = node->self;
@@ -73,7 +143,7 @@ static bool inputs_set(backward_t *w) {
                         self->inputs[i].name, &w->frame.inputs[i]))
       return false;
     tenon_tensor_t *tensor = w->frame.inputs[i];
-    if (!tensor || self->inputs[i].is_written || self->without >> i & 1) continue;
+    if (!tensor || self->inputs[i].is_written || (self->without | w->done) >> i & 1) continue;
     for (int32_t k = 0; k < span->count; k++)
       if (!leaf_add(w, span->is_list ? tenon_item(tensor, k) : tensor, span->first + k)) return false;
     /* A list's own key says that its items are recorded: it is made of them as they are now. */
@@ -117,13 +187,6 @@ static bool record_again(backward_t *w, tenon_bound_t *bound) {
   return true;
 }
 
-/* MXNet gives zeros for results that nobody used. */
-static bool is_zero(const arrays_t *arrays, int at) {
-  const char *bytes = arrays->data[at];
-  const size_t size = bytes_of(arrays, at);
-  return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
 /* Goes back from the results of float dtype that were used: those that were written arguments are constants. */
 static bool go_back(backward_t *w, const int *ranks) {
   const node_t *node = w->node;
@@ -160,10 +223,16 @@ static bool go_back(backward_t *w, const int *ranks) {
   return is_fine;
 }
 
+static bool is_given(const backward_t *w, int array) { /* by a rule that was called */
+  for (int32_t i = 0; i < w->node->self->input_count; i++)
+    if (w->done >> i & 1 && w->node->inputs[i].first == array && w->node->inputs[i].count) return true;
+  return false;
+}
+
 /* Gradients to MXNet's memory; inputs that have none get zeros. */
 static bool give(backward_t *w) {
   for (int k = 0; k < w->node->input_count; k++) {
-    if (!w->results.data[k]) continue; /* nobody wants it */
+    if (!w->results.data[k] || is_given(w, k)) continue;
     if (!w->leaf_grads[k]) {
       memset(w->results.data[k], 0, bytes_of(&w->results, k));
       continue;
@@ -175,6 +244,12 @@ static bool give(backward_t *w) {
   return true;
 }
 
+static bool is_done(const backward_t *w) { /* with all of it */
+  const uint64_t all =
+      w->node->self->input_count == 64 ? ~(uint64_t)0 : ((uint64_t)1 << w->node->self->input_count) - 1;
+  return w->done == all;
+}
+
 static bool run(backward_t *w, tenon_bound_t *bound) {
   const node_t *node = w->node;
   const int *ranks;
@@ -182,7 +257,9 @@ static bool run(backward_t *w, tenon_bound_t *bound) {
   if (!w->leaves) return false;
   w->leaf_grads = w->leaves + node->input_count + 1;
   memset(w->leaves, 0, 2 * ((size_t)node->input_count + 1) * sizeof *w->leaves);
-  if (!frame_ranks(&w->frame, &w->inputs, &w->outputs, 0, &ranks) || !inputs_set(w)) return false;
+  if (!frame_ranks(&w->frame, &w->inputs, &w->outputs, 0, &ranks) || !directs_call(w, ranks)) return false;
+  if (is_done(w)) return true;
+  if (!inputs_set(w)) return false;
   if (w->leaf_count) {
     bool is_recorded = node->self->has_rule && layer ? record_rule(w, bound, ranks) : record_again(w, bound);
     if (!is_recorded || !go_back(w, ranks)) return false;
@@ -199,7 +276,7 @@ bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
   if (b->in.count != 2 * outputs + inputs || b->out.count != inputs)
     return message_set("gradient of %s: expected %d arrays and %d results, found %d and %d", node->self->full,
                        2 * outputs + inputs, inputs, b->in.count, b->out.count);
-  w.node = node, w.leaf_count = 0;
+  w.node = node, w.leaf_count = 0, w.done = 0;
   w.grads = part(&b->in, 0, outputs), w.inputs = part(&b->in, outputs, inputs),
   w.outputs = part(&b->in, outputs + inputs, outputs);
   w.results = part(&b->out, 0, inputs);

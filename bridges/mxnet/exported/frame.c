@@ -90,5 +90,7 @@ bool frame_ranks(frame_t *f, const arrays_t *in, const arrays_t *results, int fi
   if (!is_open || (node->self->traits & TENON_POINTWISE && has_axes)) return true;
   int *ranks = frame_take(f, ((size_t)node->output_count + 1) * sizeof *ranks);
   if (!ranks || !infer_ranks(node, in->shapes, in->ranks, in->dtypes, ranks)) return false;
-  return *out_ranks = ranks, true;
+  for (int k = 0; k < node->output_count; k++)
+    if (ranks[k] != results->ranks[first + k]) *out_ranks = ranks;
+  return true;
 }

@@ -10,8 +10,8 @@
 
 /* clang-format off */
 #define HOST_FUNCTIONS(X) \
-  X(tenon_error) X(tenon_start) X(tenon_library_load) X(tenon_library_op_count) X(tenon_library_op) X(tenon_op_find) X(tenon_op_info) \
-  X(tenon_op_argument) X(tenon_op_slot) X(tenon_attrs_create) X(tenon_attrs_release) X(tenon_attrs_parse) X(tenon_attrs_text) \
+  X(tenon_error) X(tenon_library_load) X(tenon_library_op_count) X(tenon_library_op) X(tenon_op_find) X(tenon_op_info) \
+  X(tenon_op_argument) X(tenon_op_slot) X(tenon_attrs_create) X(tenon_attrs_release) X(tenon_attrs_parse) X(tenon_attrs_text) X(tenon_attrs_set) \
   X(tenon_attrs_values) X(tenon_dtype_name) X(tenon_tensor_view) X(tenon_tensor_borrow) X(tenon_tensor_list) X(tenon_tensor_copy_async) \
   X(tenon_tensor_release) X(tenon_op_call) X(tenon_op_call_into) X(tenon_bound_create) X(tenon_bound_release) X(tenon_bound_call) \
   X(tenon_bound_call_into) X(tenon_types_infer) X(tenon_shapes_create) X(tenon_shapes_release) X(tenon_shapes_infer) \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct.h"
 #include "message.h"
 
 enum { KEPT_MOST = 1024 };
@@ -65,8 +66,10 @@ static bool attribute_set(node_t *node, arity_t *arity, const char *key, const c
 
 static void node_free(node_t *node) {
   if (!node) return;
+  for (int32_t r = 0; node->directs && r < node->self->direct_count; r++)
+    host.tenon_attrs_release(node->directs[r].attrs);
   host.tenon_attrs_release(node->attrs);
-  free(node->inputs), free(node->outputs), free(node->text), free(node->seen);
+  free(node->directs), free(node->inputs), free(node->outputs), free(node->text), free(node->seen);
   free(node);
 }
 
@@ -95,7 +98,11 @@ static node_t *node_new(operator_t *self, const char *const *keys, const char *c
   for (int32_t i = 0; i < count && is_fine; i++)
     is_fine = is_own(keys[i]) || attribute_set(node, &arity, keys[i], values[i]);
   is_fine = is_fine && (host.tenon_attrs_values(node->attrs, &node->values) == TENON_OK || message_of_host());
-  if (is_fine && node_arity_set(node, &arity)) return node;
+  is_fine = is_fine && node_arity_set(node, &arity);
+  if (is_fine) node->directs = calloc((size_t)self->direct_count + 1, sizeof *node->directs);
+  for (int32_t r = 0; is_fine && node->directs && r < self->direct_count; r++)
+    node->directs[r].attrs = direct_attrs(&self->directs[r], node->values, &node->directs[r].values);
+  if (is_fine) return node;
   node_free(node);
   return NULL;
 }

@@ -10,6 +10,11 @@ typedef struct span_t { /* of MXNet's arrays: what one argument or result is */
   bool is_list, is_absent;
 } span_t;
 
+typedef struct setting_t { /* attributes of a call */
+  tenon_attrs_t *attrs;    /* NULL: they do not fit */
+  const tenon_value_t *values;
+} setting_t;
+
 typedef struct node_t {
   struct node_t *next; /* of its bucket */
   operator_t *self;
@@ -19,6 +24,7 @@ typedef struct node_t {
   const tenon_value_t *values;
   int32_t input_count, output_count; /* of MXNet's arrays */
   span_t *inputs, *outputs;
+  setting_t *directs; /* of each rule that is a single call; NULL: they are recorded */
   int32_t *
       seen; /* shapes of the inputs that MXNet asked about last: rank, extents; of operators with open dtypes, under a lock */
   size_t size; /* of text */

@@ -121,6 +121,6 @@ operator_t *operator_new(const tenon_op_t *op, const char *prefix) {
 
 void operator_free(operator_t *self) {
   if (!self) return;
-  free(self->name), free(self->inputs), free(self->attrs), free(self->outputs);
+  free(self->name), free(self->inputs), free(self->attrs), free(self->outputs), free(self->directs);
   free(self);
 }

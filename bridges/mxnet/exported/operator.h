@@ -23,11 +23,13 @@ typedef struct operator_t {
   tenon_argument_t *inputs, *attrs, *outputs;
   int32_t same[OPERATOR_MOST]; /* the input that a result is, since it is written to; -1: none */
   bool is_stateful, writes;
-  bool has_open;     /* some dtypes follow from shapes */
-  bool has_backward; /* MXNet gets one; it may only say why there is no gradient */
-  bool has_rule;     /* the gradient is a rule that the operator states: backward runs no forward again */
-  uint64_t without;  /* inputs whose rule is `none` */
-  char why[300];     /* "": else why backward always fails */
+  bool has_open;            /* some dtypes follow from shapes */
+  bool has_backward;        /* MXNet gets one; it may only say why there is no gradient */
+  bool has_rule;            /* the gradient is a rule that the operator states: backward runs no forward again */
+  uint64_t without;         /* inputs whose rule is `none` */
+  char why[300];            /* "": else why backward always fails */
+  struct direct_t *directs; /* rules that are single calls */
+  int32_t direct_count;
   entry_t forward, backward;
   const entry_t *forwards[1], *backwards[1]; /* lists, as MXNet takes them */
   struct node_t *nodes[OPERATOR_BUCKETS];

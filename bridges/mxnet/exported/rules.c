@@ -2,9 +2,10 @@
  * rule must not read what the call wrote over.  The text was checked when its library was loaded. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "operator.h"
+#include "direct.h"
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
@@ -49,22 +50,35 @@ static void check_values(operator_t *self, const char *at, const char *end) {
   }
 }
 
+/* Where there is no memory for it the rule is recorded. */
+static void direct_add(operator_t *self, const int32_t *targets, int32_t count, const char *body, const char *end) {
+  direct_t direct, *grown;
+  if (!count || !direct_read(self, targets, count, body, end, &direct)) return;
+  if (!(grown = realloc(self->directs, ((size_t)self->direct_count + 1) * sizeof *grown))) return;
+  self->directs = grown;
+  self->directs[self->direct_count++] = direct;
+}
+
 /* names ":" ("none" | "error" | call) */
 static void read_rule(operator_t *self, const char *at, const char *end) {
   const char *colon = memchr(at, ':', (size_t)(end - at)), *body = skip_spaces(colon + 1);
+  int32_t targets[OPERATOR_MOST], count = 0;
   bool is_none = strncmp(body, "none", 4) == 0 && !is_word(body[4]) && skip_spaces(body + 4) >= end;
   for (const char *word; (at = skip_spaces(at)) < colon; at = *at == ',' ? at + 1 : at) {
     for (word = at; is_word(*at);) at++;
     int32_t i = input_of(self, word, (size_t)(at - word));
     if (at == word) at++;
     if (i < 0) continue;
+    targets[count++] = i;
     if (is_none) self->without |= (uint64_t)1 << i;
     else if (self->inputs[i].is_written && !*self->why)
       snprintf(self->why, sizeof self->why,
                "%.80s: it writes to %.80s, which then has no gradient in MXNet; it works where its rule is 'none'",
                self->full, self->inputs[i].name);
   }
-  if (!is_none) check_values(self, body, end);
+  if (is_none) return;
+  check_values(self, body, end);
+  direct_add(self, targets, count, body, end);
 }
 
 void operator_rules(operator_t *self, const char *text) {
