@@ -49,6 +49,11 @@ static size_t bytes_of(const arrays_t *arrays, int at) {
   return size;
 }
 
+static bool is_float_number(int number) {
+  tenon_dtype_t dtype;
+  return dtype_from(number, &dtype) && (dtype.code == 2 || dtype.code == 4);
+}
+
 static bool is_float(const tenon_tensor_t *tensor) { return tensor->dtype.code == 2 || tensor->dtype.code == 4; }
 
 /* Leaves are inputs of float dtype that have a gradient. */
@@ -87,10 +92,8 @@ static bool direct_call(backward_t *w, const direct_t *d, const tenon_value_t *v
   tenon_tensor_t *inputs[DIRECT_MOST] = {NULL}, *outputs[DIRECT_MOST] = {NULL};
   for (int32_t t = 0; t < d->target_count; t++) {
     const span_t *span = &node->inputs[d->targets[t]];
-    tenon_dtype_t dtype;
-    if (span->is_absent || !w->results.data[span->first] || !dtype_from(w->results.dtypes[span->first], &dtype))
+    if (span->is_absent || !w->results.data[span->first] || !is_float_number(w->results.dtypes[span->first]))
       return true;
-    if (dtype.code != 2 && dtype.code != 4) return true;
   }
   const int target = node->inputs[d->targets[0]].first;
   for (int32_t i = 0; i < d->source_count; i++) {
@@ -267,12 +270,24 @@ static bool run(backward_t *w, tenon_bound_t *bound) {
   return give(w);
 }
 
+/* An operator without a gradient has zeros where none came.  It has a backward all the same, since MXNet builds those of a whole
+ * block, wanted or not. */
+static bool refuse(const backward_t *w) {
+  const operator_t *self = w->node->self;
+  for (int32_t o = 0; o < self->output_count; o++)
+    for (int32_t k = 0; k < w->node->outputs[o].count; k++)
+      if (is_float_number(w->outputs.dtypes[w->node->outputs[o].first + k]) &&
+          !is_zero(&w->grads, w->node->outputs[o].first + k))
+        return message_set("%s", self->why);
+  for (int k = 0; k < w->node->input_count; k++)
+    if (w->results.data[k]) memset(w->results.data[k], 0, bytes_of(&w->results, k));
+  return true;
+}
+
 bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
   const int outputs = node->output_count, inputs = node->input_count;
   backward_t w;
   pthread_once(&once, layer_make);
-  if (!node->self->has_backward) return message_set("%s has no gradient", node->self->full);
-  if (*node->self->why) return message_set("%s", node->self->why);
   if (b->in.count != 2 * outputs + inputs || b->out.count != inputs)
     return message_set("gradient of %s: expected %d arrays and %d results, found %d and %d", node->self->full,
                        2 * outputs + inputs, inputs, b->in.count, b->out.count);
@@ -281,7 +296,7 @@ bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
   w.outputs = part(&b->in, outputs + inputs, outputs);
   w.results = part(&b->out, 0, inputs);
   frame_open(&w.frame, node);
-  bool is_fine = run(&w, bound);
+  bool is_fine = !*node->self->why ? run(&w, bound) : refuse(&w);
   frame_close(&w.frame);
   return is_fine;
 }

@@ -163,7 +163,7 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
   *forward_devices = *backward_devices = *state_devices = cpu;
   *forwards = *states = self->forwards, *backwards = self->backwards;
   *forward_count = !self->is_stateful, *state_count = self->is_stateful;
-  *backward_count = !self->is_stateful && self->has_backward;
+  *backward_count = !self->is_stateful;
   *parse = *type = *shape = &self->forward;
   *storage = NULL; /* all arrays are dense */
   *mutate = self->writes ? &self->forward : NULL;

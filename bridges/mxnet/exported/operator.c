@@ -76,13 +76,13 @@ static const char *why_not(const operator_t *self) {
 /* Which rule stands at the key of gradients: its own text, its parts, a function of the library's, or none. */
 static void gradient_set(operator_t *self, const char *text) {
   tenon_slot_info_t slot = {.size = sizeof slot};
-  if (host.tenon_op_slot(self->op, "autograd cpu", &slot) != TENON_OK || slot.is_missing || !slot.rule) return;
-  self->has_rule = strcmp(slot.rule, "gradient") == 0;
-  self->has_backward = self->has_rule ? text != NULL
-                                      : strcmp(slot.rule, "composite") == 0 || strcmp(slot.rule, "autograd") == 0 ||
-                                            strcmp(slot.rule, "kernel") == 0;
-  if (self->has_rule && text) operator_rules(self, text);
-  else if (self->has_backward && (self->writes || self->traits & TENON_RANDOM))
+  const bool is_there =
+      host.tenon_op_slot(self->op, "autograd cpu", &slot) == TENON_OK && !slot.is_missing && slot.rule;
+  self->has_rule = is_there && strcmp(slot.rule, "gradient") == 0;
+  const bool has_gradient = self->has_rule ? text != NULL : is_there && strcmp(slot.rule, "fallthrough") != 0;
+  if (!has_gradient) snprintf(self->why, sizeof self->why, "%s has no gradient", self->full);
+  else if (self->has_rule) operator_rules(self, text);
+  else if (self->writes || self->traits & TENON_RANDOM)
     snprintf(self->why, sizeof self->why,
              "%s states no rule for its gradient, and %s: MXNet cannot run it again to find one", self->full,
              self->writes ? "writes to its arguments" : "draws random numbers");

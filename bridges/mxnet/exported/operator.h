@@ -24,7 +24,6 @@ typedef struct operator_t {
   int32_t same[OPERATOR_MOST]; /* the input that a result is, since it is written to; -1: none */
   bool is_stateful, writes;
   bool has_open;            /* some dtypes follow from shapes */
-  bool has_backward;        /* MXNet gets one; it may only say why there is no gradient */
   bool has_rule;            /* the gradient is a rule that the operator states: backward runs no forward again */
   uint64_t without;         /* inputs whose rule is `none` */
   char why[300];            /* "": else why backward always fails */
