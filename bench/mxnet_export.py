@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """An operator of Tenon's that was exported to MXNet, beside the same kernel written directly against MXNet's lib_api.h: both in one
-process of MXNet 1.9.1, taking turns.
+process of MXNet 1.9.1, taking turns, each kernel on one thread.
 
 Usage: mxnet_export.py [--rounds N] [--seconds S].  It wants MXNet's virtual environment (tests/adapters/mxnet_oracle.py) and a C++ compiler.
 """
@@ -89,6 +89,7 @@ def main():
             sys.exit("bench: mxnet_export: MXNet 1.9.1 is not installed (make test-mxnet makes .venv-mxnet-1.9)")
         os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
     report.warn_when_busy()
+    os.environ["TENON_THREADS"] = "1"  # libtenon reads it when MXNet loads the library
     libraries()
     figures, rows, headline = {}, [], []
     for count in COUNTS:

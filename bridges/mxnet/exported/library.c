@@ -164,8 +164,7 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
   *forwards = *states = self->forwards, *backwards = self->backwards;
   *forward_count = !self->is_stateful, *state_count = self->is_stateful;
   *backward_count = !self->is_stateful;
-  *parse = *type = *shape = &self->forward;
-  *storage = NULL; /* all arrays are dense */
+  *parse = *type = *storage = *shape = &self->forward;
   *mutate = self->writes ? &self->forward : NULL;
 }
 
@@ -198,8 +197,16 @@ EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int
 
 EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, int *out, int out_count);
 EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, int *out, int out_count) {
-  (void)entry, (void)keys, (void)values, (void)count, (void)in, (void)in_count, (void)out, (void)out_count;
-  return message_set("Tenon's operators take dense arrays"); /* MXNet is given no function for it, and does not call */
+  (void)keys, (void)values, (void)count;
+  message_clear();
+  for (int i = 0; i < in_count; i++) {
+    if (in[i] > 0) /* 1: rows, 2: CSR */
+      return message_set("%s: array %d is sparse, and operators take dense ones here: x.tostype('default')",
+                         entry->self->full, i);
+    in[i] = 0; /* -1: MXNet does not know it yet */
+  }
+  for (int i = 0; i < out_count; i++) out[i] = 0;
+  return 1;
 }
 
 EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ranks, int in_count, unsigned ***out_in,
