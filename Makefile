@@ -17,6 +17,9 @@ packages: ## system packages that are missing (Debian; uses sudo when not root)
 .venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
+.venv-mxnet-%/base.stamp: scripts/venv.sh scripts/requirements-mxnet-%.txt | packages
+	@scripts/venv.sh .venv-mxnet-$* scripts/requirements-mxnet-$*.txt --no-deps && touch $@
+
 $(BUILD)/CMakeCache.txt: .venv/base.stamp CMakeLists.txt
 	@cmake -S . -B $(BUILD) --preset release > .venv/configure.log || { cat .venv/configure.log; exit 1; }
 
@@ -26,11 +29,16 @@ build: $(BUILD)/CMakeCache.txt ## libtenon and the command, at build/tenon
 run: build ## text in, nearest passages out (QUESTION="..." asks your own, FILES="..." reads yours)
 	@scripts/run.sh $(BUILD) $(if $(QUESTION),-q "$(QUESTION)") $(FILES)
 
-test: build .venv-zoo/base.stamp ## every test; the totals say what did not run, and why
+MXNETS := .venv-mxnet-1.7/base.stamp .venv-mxnet-1.8/base.stamp .venv-mxnet-1.9/base.stamp
+
+test: build .venv-zoo/base.stamp $(MXNETS) ## every test; the totals say what did not run, and why
 	@scripts/packages.sh test && scripts/test.sh $(BUILD)
 
 test-%: build
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) $*
+
+test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## MXNet's libraries and models here, and ours there, beside real MXNet 1.7, 1.8 and 1.9
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
 
 sanitize: build ## all C tests and the ONNX cases under address, undefined and thread sanitizers
 	@scripts/sanitize.sh all
@@ -68,4 +76,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean
+.PHONY: help packages build run test test-mxnet sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean

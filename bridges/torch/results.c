@@ -19,9 +19,14 @@ static bool is_dense(const tenon_tensor_t *t) { /* row-major, as fakes are */
 bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
   torch_tensor_t made = NULL;
   *out = 0;
-  if (tensor->detail) { /* a view of an argument */
+  if (tensor->detail) { /* quantised: a view of an argument */
+    const bool is_quantised = tensor->detail->kind == TENON_DETAIL_QUANTISED;
     tenon_tensor_release(tensor);
-    return frame_fail(f, "a result is quantised: use PyTorch's own view", "");
+    return frame_fail(
+        f,
+        is_quantised ? "a result is quantised: use PyTorch's own view"
+                     : "a result is sparse, which PyTorch's dispatcher does not get: make it dense in the operator",
+        "");
   }
   if (is_copy || !is_dense(tensor)) {
     tenon_tensor_t *copy = NULL;

@@ -16,8 +16,7 @@ static bool refuse(PyObject *object, const char *op, const char *name) {
   return false;
 }
 
-/* As another dtype, by core::cast; takes the reference over. */
-static bool cast(argument_t *argument, tenon_dtype_t dtype) {
+bool argument_cast(argument_t *argument, tenon_dtype_t dtype) {
   static const tenon_op_t *op;
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values, value = {.kind = TENON_KIND_DTYPE, .as.dtype = dtype};
@@ -49,7 +48,7 @@ static bool number_set(argument_t *argument, PyObject *object, const tenon_tenso
   if (is_float) *(double *)argument->tensor->data = number;
   else if (PyBool_Check(object)) *(uint8_t *)argument->tensor->data = integer != 0;
   else *(int64_t *)argument->tensor->data = integer;
-  return tenon_dtype_id(dtype) == tenon_dtype_id(wanted) || cast(argument, wanted);
+  return tenon_dtype_id(dtype) == tenon_dtype_id(wanted) || argument_cast(argument, wanted);
 }
 
 static bool own(argument_t *argument, PyObject *object) {
@@ -103,6 +102,10 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
   if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) return number_set(argument, object, like);
   if (numpy_is_array(object)) return array_set(argument, object, flags, op, name, origin);
   if (!PyObject_HasAttrString(object, "__dlpack__")) {
+    if (scipy_is(object)) {
+      note(origin, FAMILY_SCIPY, object, NULL);
+      return flags & ARGUMENT_WRITTEN ? refuse(object, op, name) : scipy_set(argument, object, op, name);
+    }
     if (PyObject_HasAttrString(object, "__array__")) return made_array_set(argument, object, flags, op, name, origin);
     bool is_number =
         PyFloat_Check(object) || PyLong_Check(object); /* of a class of its own: numpy.float64 was an array */
@@ -124,7 +127,10 @@ static PyObject *array_of(tenon_tensor_t *tensor, PyObject *like) {
 }
 
 PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin) {
+  if (sparse_layout(tensor))
+    return origin->family == FAMILY_SCIPY ? scipy_of(tensor, origin->object) : tensor_new(tensor);
   switch (origin->family) {
+  case FAMILY_SCIPY:
   case FAMILY_NUMPY: return numpy_of(tensor);
   case FAMILY_EXCHANGE:
     return tenon_dtype_id(tensor->dtype) == TENON_STRING ? tensor_new(tensor) : exchange_result(origin->table, tensor);

@@ -1,6 +1,8 @@
 /* tenon.graph.Builder, and tenon.graph.Value: a value of a graph that is being built. */
 #include "builder.h"
 
+#include <string.h>
+
 PyTypeObject *builder_type;
 static PyTypeObject *value_type;
 
@@ -52,6 +54,14 @@ static PyObject *value_shape(PyObject *self, void *unused) {
   tenon_port_t port;
   (void)unused;
   return value_port(self, &port) ? port_extents(&port) : NULL;
+}
+static PyObject *value_layout(PyObject *self, void *unused) {
+  tenon_port_t port;
+  (void)unused;
+  if (!value_port(self, &port)) return NULL;
+  return PyUnicode_FromString(port.layout == TENON_DETAIL_CSR          ? "csr"
+                              : port.layout == TENON_DETAIL_ROW_SPARSE ? "row_sparse"
+                                                                       : "dense");
 }
 static PyObject *value_builder(PyObject *self, void *unused) {
   (void)unused;
@@ -148,21 +158,27 @@ static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_a
 }
 
 static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"name", "dtype", "shape", NULL};
+  static char *names[] = {"name", "dtype", "shape", "layout", NULL};
   builder_t *self = (builder_t *)object;
-  const char *name;
+  const char *name, *layout = NULL;
+  uint32_t kind = 0;
   PyObject *dtype_object = Py_None, *shape = Py_None, *kept;
   tenon_dtype_t dtype = {0, 0, 0};
   tenon_axis_t axes[TENON_RANK_MAX];
   int32_t ndim = -1;
   tenon_edge_t edge = -1;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "s|OO", names, &name, &dtype_object, &shape) ||
-      !builder_is_open(self, "input") || (dtype_object != Py_None && !dtype_from(dtype_object, &dtype)) ||
-      !(kept = PyList_New(0)))
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "s|OOz", names, &name, &dtype_object, &shape, &layout) ||
+      !builder_is_open(self, "input") || (layout && strcmp(layout, "dense") && !layout_from(layout, &kind)) ||
+      (dtype_object != Py_None && !dtype_from(dtype_object, &dtype)) || !(kept = PyList_New(0)))
     return NULL;
   bool good = shape == Py_None || axes_from(name, shape, kept, axes, &ndim);
   if (good && !*name) good = (raise_invalid("an input without a name: expected one"), false);
+  if (good && (kind == TENON_DETAIL_CSR ? ndim != 2 : kind && ndim < 1)) /* before anything is added */
+    good = (raise_invalid("input %s: a %s tensor of shape %R: expected %s", name, layout, shape,
+                          kind == TENON_DETAIL_CSR ? "two extents" : "at least one extent"),
+            false);
   tenon_status_t status = good ? tenon_builder_input(self->builder, name, dtype, ndim, axes, &edge) : TENON_OK;
+  if (good && kind && status == TENON_OK) status = tenon_builder_sparse(self->builder, edge, kind);
   Py_DECREF(kept);
   if (status != TENON_OK) return raise_status(status);
   return good ? value_new(self, edge) : NULL;
@@ -254,9 +270,12 @@ static PyObject *finish(PyObject *object, PyObject *outputs) {
 
 static PyMethodDef builder_methods[] = {
     {"input", (PyCFunction)(void (*)(void))input, METH_VARARGS | METH_KEYWORDS,
-     "input(name, dtype=None, shape=None)\n--\n\nA value that runs are given.  shape: extents, each a number, the name "
+     "input(name, dtype=None, shape=None, layout=None)\n--\n\nA value that runs are given.  shape: extents, each a "
+     "number, the name "
      "of a symbol "
-     "(\"batch\")\nor None; without it the rank is not known, and without dtype that is not, until operators say it."},
+     "(\"batch\")\nor None; without it the rank is not known, and without dtype that is not, until operators say "
+     "it.\nlayout: "
+     "'csr' or 'row_sparse' of a sparse input."},
     {"constant", (PyCFunction)(void (*)(void))constant, METH_VARARGS | METH_KEYWORDS,
      "constant(data, name=None, copy=True)\n--\n\nA value that stays: an array, tensor or number, copied; copy=False "
      "keeps its memory, "
@@ -285,6 +304,7 @@ static PyGetSetDef value_properties[] = {
     {"dtype", value_dtype, NULL, "\"f32\", ...; None: it is not known yet.", NULL},
     {"shape", value_shape, NULL,
      "Extents: numbers, texts of symbols (\"n\", \"2*n\"), None; None: the rank is not known yet.", NULL},
+    {"layout", value_layout, NULL, "\"dense\", \"csr\", \"row_sparse\".", NULL},
     {"builder", value_builder, NULL, "Whose value it is.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot value_slots[] = {

@@ -42,6 +42,7 @@ typedef enum family_t {
   FAMILY_UNKNOWN,
   FAMILY_TENON,    /* tenon.Tensor */
   FAMILY_NUMPY,    /* numpy.ndarray, read in place */
+  FAMILY_SCIPY,    /* a sparse matrix of scipy.sparse */
   FAMILY_EXCHANGE, /* a type with DLPack's C exchange table: torch.Tensor */
   FAMILY_DLPACK    /* a type with __dlpack__ */
 } family_t;
@@ -68,6 +69,8 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
 static inline void argument_release(argument_t *argument) {
   if (argument->is_reference) tenon_tensor_release(argument->tensor);
 }
+/* As another dtype, by core::cast; the reference that it holds becomes one to the copy. */
+bool argument_cast(argument_t *argument, tenon_dtype_t dtype);
 /* A result as an object of that origin; takes the reference over. */
 PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin);
 
@@ -102,11 +105,24 @@ tenon_tensor_t *tensor_get(PyObject *object); /* borrowed */
 /* A tensor over an object's memory, which stays alive as long; the view's strides may be the argument's. */
 tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object);
 PyObject *tuple_of(const int64_t *numbers, int32_t count);
+bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim); /* room for TENON_RANK_MAX */
 int64_t count_of(const tenon_tensor_t *tensor);
 PyObject *dtype_text(tenon_dtype_t dtype);
 bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype);
 bool device_from(PyObject *object, tenon_device_t *out_device);
 PyObject *device_text(tenon_device_t device);
+
+/* ---- sparse tensors (sparse.c) -------------------------------------------------------------------------------------- */
+
+bool sparse_add(PyObject *module);
+const char *sparse_layout(const tenon_tensor_t *tensor); /* "csr", "row_sparse"; NULL: it is not sparse */
+PyObject *sparse_part(const tenon_tensor_t *part);       /* a new tenon.Tensor; None: NULL */
+bool layout_from(const char *name, uint32_t *out_kind);
+/* A matrix of scipy.sparse, by its attributes. */
+bool scipy_is(PyObject *object);
+bool scipy_set(argument_t *argument, PyObject *object, const char *op, const char *name);
+/* A sparse tensor as an object of the class of `like`, else a tenon.Tensor; takes the reference over. */
+PyObject *scipy_of(tenon_tensor_t *tensor, PyObject *like);
 
 /* ---- attributes (attribute.c) ------------------------------------------------------------------------------------- */
 

@@ -30,6 +30,14 @@ static PyObject *threads_get(PyObject *module, PyObject *unused) {
   return PyLong_FromLong(tenon_threads_get());
 }
 
+static PyObject *seed(PyObject *module, PyObject *number) {
+  unsigned long long value = PyLong_AsUnsignedLongLong(number);
+  (void)module;
+  if (value == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
+  tenon_random_seed(value);
+  Py_RETURN_NONE;
+}
+
 /* Types and operators are those of the process: Python would give other interpreters a copy of the module's dictionary. */
 static PyObject *check_interpreter(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
@@ -73,6 +81,9 @@ static PyMethodDef functions[] = {
     {"doctor", doctor, METH_NOARGS, "doctor()\n--\n\nA report on machine, build and settings."},
     {"threads_set", threads_set, METH_O,
      "threads_set(count)\n--\n\nThreads that calls begun by this thread use; 0: the default."},
+    {"seed", seed, METH_O,
+     "seed(number)\n--\n\nRandom operators that this thread calls draw from a generator of its own from here on, with "
+     "that seed, from its start."},
     {"threads_get", threads_get, METH_NOARGS, "threads_get()\n--\n\nThreads that calls begun by this thread use."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -88,9 +99,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 PyMODINIT_FUNC PyInit__core(void) {
   if (tenon_start() != TENON_OK) return PyErr_Format(PyExc_ImportError, "tenon cannot start: %s", tenon_error());
   PyObject *module = PyModule_Create(&definition);
-  if (module && unlocked_start() && errors_add(module) && tensors_add(module) && operators_add(module) &&
-      libraries_add(module) && graphs_add(module) && builders_add(module) && dispatch_add(module) &&
-      profiles_add(module) && definitions_add(module))
+  if (module && unlocked_start() && errors_add(module) && tensors_add(module) && sparse_add(module) &&
+      operators_add(module) && libraries_add(module) && graphs_add(module) && builders_add(module) &&
+      dispatch_add(module) && profiles_add(module) && definitions_add(module))
     return module;
   Py_XDECREF(module);
   return NULL;

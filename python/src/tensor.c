@@ -153,6 +153,27 @@ static PyObject *get_data(PyObject *self, void *unused) {
   return PyLong_FromVoidPtr(tensor_get(self)->data);
 }
 
+static PyObject *get_layout(PyObject *self, void *unused) {
+  (void)unused;
+  return PyUnicode_FromString(tenon_tensor_layout(tensor_get(self)));
+}
+/* NULL: it is not sparse. */
+static const tenon_detail_t *sparse_detail(PyObject *self) {
+  return sparse_layout(tensor_get(self)) ? tensor_get(self)->detail : NULL;
+}
+static PyObject *get_values(PyObject *self, void *unused) {
+  (void)unused;
+  return sparse_part(sparse_detail(self) ? sparse_detail(self)->values : NULL);
+}
+static PyObject *get_indices(PyObject *self, void *unused) {
+  (void)unused;
+  return sparse_part(sparse_detail(self) ? sparse_detail(self)->indices : NULL);
+}
+static PyObject *get_indptr(PyObject *self, void *unused) {
+  (void)unused;
+  return sparse_part(sparse_detail(self) ? sparse_detail(self)->indptr : NULL);
+}
+
 static Py_ssize_t tensor_length(PyObject *self) {
   const tenon_tensor_t *t = tensor_get(self);
   if (t->ndim) return (Py_ssize_t)t->shape[0];
@@ -181,8 +202,21 @@ static PyObject *copy_of(PyObject *self, PyObject *unused) {
   Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(copy) : raise_status(status);
 }
 
+static PyObject *to_dense(PyObject *self, PyObject *unused) {
+  tenon_tensor_t *t = tensor_get(self), *dense = NULL;
+  const tenon_op_t *op;
+  (void)unused;
+  if (!sparse_layout(t)) return Py_INCREF(self), self;
+  tenon_status_t status = tenon_op_find("core::to_dense", &op);
+  Py_BEGIN_ALLOW_THREADS if (status == TENON_OK) status = tenon_op_call(op, NULL, &t, &dense, 0);
+  Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(dense) : raise_status(status);
+}
+
 static PyObject *to_numpy(PyObject *self, PyObject *unused) {
   tenon_tensor_t *t = tensor_get(self), *copy;
+  char text[100];
+  snprintf(text, sizeof text, "a sparse tensor (%s) is no array: x.to_dense() first", tenon_tensor_layout(t));
+  if (sparse_layout(t)) return raise_text(TENON_UNIMPLEMENTED, text);
   PyObject *numpy = PyImport_ImportModule("numpy");
   (void)unused;
   if (!numpy) return NULL;
@@ -229,8 +263,20 @@ static PyObject *dlpack_device(PyObject *self, PyObject *unused) {
   return Py_BuildValue("ii", (int)tensor_get(self)->device.type, (int)tensor_get(self)->device.id);
 }
 
+static PyObject *sparse_text(PyObject *self) {
+  const tenon_tensor_t *t = tensor_get(self);
+  const tenon_detail_t *d = t->detail;
+  PyObject *tuple = get_shape(self, NULL), *shape = tuple ? PySequence_List(tuple) : NULL, *text = NULL;
+  if (shape)
+    text = PyUnicode_FromFormat("tenon.Tensor(%s%R, cpu, %s, %lld stored)", tenon_dtype_name(t->dtype), shape,
+                                tenon_tensor_layout(t), (long long)d->indices->shape[0]);
+  Py_XDECREF(tuple), Py_XDECREF(shape);
+  return text;
+}
+
 static PyObject *tensor_text(PyObject *self) {
   const tenon_tensor_t *t = tensor_get(self);
+  if (sparse_layout(t)) return sparse_text(self);
   PyObject *tuple = get_shape(self, NULL), *shape = tuple ? PySequence_List(tuple) : NULL;
   PyObject *device = get_device(self, NULL), *numpy = NULL, *body = NULL, *text = NULL;
   if (count_of(t) <= 1000 && (numpy = to_numpy(self, NULL)) && Py_TYPE(numpy) == numpy_type) body = PyObject_Str(numpy);
@@ -244,7 +290,7 @@ static PyObject *tensor_text(PyObject *self) {
 
 /* ---- making ------------------------------------------------------------------------------------------------------- */
 
-static bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
+bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
   if (PyLong_Check(object)) {
     shape[0] = PyLong_AsLongLong(object), *out_ndim = 1;
     return !(shape[0] == -1 && PyErr_Occurred());
@@ -296,7 +342,9 @@ static PyObject *from_dlpack(PyObject *module, PyObject *object) {
 static PyMethodDef methods[] = {
     {"to", to_device, METH_O,
      "to(device)\n--\n\nThis tensor on a device (\"cpu\", \"sim:1\"): itself, or a copy there."},
-    {"copy", copy_of, METH_NOARGS, "copy()\n--\n\nA dense copy on the same device."},
+    {"copy", copy_of, METH_NOARGS, "copy()\n--\n\nA dense copy on the same device; of a sparse tensor a sparse one."},
+    {"to_dense", to_dense, METH_NOARGS,
+     "to_dense()\n--\n\nA dense tensor of the same elements: itself if it is not sparse."},
     {"numpy", to_numpy, METH_NOARGS,
      "numpy()\n--\n\nA NumPy array over the same memory; of a tensor on a device, of a copy."},
     {"tolist", to_list, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
@@ -315,6 +363,12 @@ static PyGetSetDef properties[] = {
     {"device", get_device, NULL, "\"cpu\", \"sim:0\", ...", NULL},
     {"ndim", get_ndim, NULL, "Number of axes.", NULL},
     {"size", get_size, NULL, "Number of elements.", NULL},
+    {"layout", get_layout, NULL, "\"dense\", \"csr\", \"row_sparse\"; \"quantised\".", NULL},
+    {"values", get_values, NULL, "What a sparse tensor stores; None: it is not sparse.", NULL},
+    {"indices", get_indices, NULL, "The columns (csr) or rows (row_sparse) of its values, i64; None: it is not sparse.",
+     NULL},
+    {"indptr", get_indptr, NULL, "Where each row of a csr tensor begins among its values, i64; None: it is no such.",
+     NULL},
     {"data_ptr", get_data, NULL, "Address (or handle) of its memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_delete},
@@ -325,7 +379,7 @@ static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_delete},
                               {Py_tp_getset, properties},
                               {Py_tp_doc,
                                "A tensor of Tenon's, in memory of the host or of a device.  Make one by tenon.tensor, "
-                               "tenon.empty or tenon.from_dlpack."},
+                               "tenon.empty or tenon.from_dlpack, a sparse one by tenon.csr or tenon.row_sparse."},
                               {0, NULL}};
 static PyType_Spec spec = {"tenon.Tensor", sizeof(tensor_t), 0, Py_TPFLAGS_DEFAULT, slots};
 static PyMethodDef functions[] = {

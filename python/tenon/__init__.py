@@ -14,7 +14,7 @@ from . import _core
 _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
-                    at_most, empty, fallback_report, fallback_to_cpu, from_dlpack)
+                    at_most, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
 from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load

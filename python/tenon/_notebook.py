@@ -7,6 +7,8 @@ ROWS, COLUMNS = 8, 10
 
 def _corner(tensor):
     """Rows of texts, and which elements they are, or why there are none.  Memory of a device is fetched if it is small."""
+    if tensor.indices is not None:
+        return None, f"{tensor.layout}, {tensor.indices.size} stored"
     if tensor.device != "cpu" and tensor.size > 1000:
         return None, f"the values are on {tensor.device}: x.to('cpu') fetches them"
     try:

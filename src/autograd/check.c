@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/sparse.h"
 
 typedef struct check_t {
   tenon_gradient_fn function;
@@ -33,8 +34,19 @@ static tenon_status_t evaluate(const check_t *c) {
   for (int32_t o = 0; o < c->output_count; o++) c->outputs[o] = NULL;
   TN_TRY(c->function(c->context, c->inputs, c->outputs));
   for (int32_t o = 0; o < c->output_count; o++)
-    if (!c->outputs[o]) return tn_fail(TENON_INVALID, "the function to be checked made no output %d", (int)o);
+    if (!c->outputs[o] || tn_layout(c->outputs[o]))
+      return tn_fail(TENON_INVALID, "the function to be checked made %s %d%s",
+                     c->outputs[o] ? "a sparse output" : "no output", (int)o,
+                     c->outputs[o] ? ": make it dense there (core::to_dense)" : "");
   return TENON_OK;
+}
+
+static tenon_status_t make_dense(tenon_tensor_t **grad) {
+  tenon_tensor_t *dense;
+  if (!*grad || !tn_layout(*grad)) return TENON_OK;
+  TN_TRY(tn_core_call("core::to_dense", NULL, *grad, NULL, &dense));
+  tenon_tensor_release(*grad);
+  return *grad = dense, TENON_OK;
 }
 
 static void release(const check_t *c) {
@@ -113,9 +125,9 @@ tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, t
     return tn_fail(TENON_INVALID, "a check of %d inputs and %d outputs: at most %d", (int)input_count,
                    (int)output_count, MOST);
   for (int32_t i = 0; i < input_count; i++)
-    if (tn_history_of(inputs[i]) && !tn_dtype_is(inputs[i]->dtype, TENON_F64))
-      return tn_fail(TENON_INVALID, "input %d is %s: gradients are checked in f64", (int)i,
-                     tn_dtype_name(inputs[i]->dtype));
+    if (tn_history_of(inputs[i]) && (!tn_dtype_is(inputs[i]->dtype, TENON_F64) || tn_layout(inputs[i])))
+      return tn_fail(TENON_INVALID, "input %d is %s: gradients are checked in dense tensors of f64", (int)i,
+                     tn_layout(inputs[i]) ? "sparse" : tn_dtype_name(inputs[i]->dtype));
   check_t c = {.function = function,
                .context = context,
                .inputs = inputs,
@@ -125,6 +137,7 @@ tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, t
                .tolerance = options && options->tolerance > 0 ? options->tolerance : 1e-7,
                .outputs = outputs};
   tenon_status_t status = gradients(&c, grads);
+  for (int32_t i = 0; i < input_count && status == TENON_OK; i++) status = make_dense(&grads[i]);
   for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
     if (tn_history_of(inputs[i])) status = compare(&c, i, grads[i]);
   for (int32_t i = 0; i < input_count; i++) tenon_tensor_release(grads[i]);

@@ -369,6 +369,7 @@ tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_
                    tn_shape_print(from->ndim, from->shape, a, sizeof a), tn_dtype_name(to->dtype),
                    tn_shape_print(to->ndim, to->shape, b, sizeof b));
   if (!tn_tensor_written(to)) return tn_fail(TENON_INVALID, "a copy cannot go to a read-only tensor");
+  if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
   bool is_dense = !((from->keys | to->keys) & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && from->dtype.code < 200;
   if (is_dense && (is_direct(from) || is_on_cpu(from)) && (is_direct(to) || is_on_cpu(to))) return copy_begin(from, to);
   return tn_place_copy_into(from, to);

@@ -84,7 +84,8 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
     return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
                             shape, (const int64_t *)(const void *)meta->strides, out_tensor);
   if (inference->device) return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
-  TN_TRY(tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor));
+  tenon_status_t status = tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor);
+  if (status != TENON_OK) return tn_prefix(status, "%s: a result: ", op->name);
   if (meta->strided) {
     memcpy((*out_tensor)->strides, meta->strides, (size_t)meta->ndim * sizeof *shape);
     tn_tensor_mark(*out_tensor);

@@ -1,11 +1,35 @@
-"""Where real MXNet is, which runs in processes of its own: it wants a NumPy that nothing else here has."""
+"""Real MXNet, in a process of its own: programs run by the Python of its virtual environment, arrays pass as .npz files."""
 import os
+import subprocess
+import tempfile
+
+import numpy as np
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OPENING = """import os, sys
+import mxnet as mx, numpy as np
+given, found = dict(np.load(sys.argv[1])), {}
+"""
+CLOSING = """
+mx.nd.waitall()
+np.savez(sys.argv[2], **{key: value.asnumpy() if isinstance(value, mx.nd.NDArray) else value for key, value in found.items()})
+"""
 
 
 def python(version="1.9"):
-    """The interpreter of its virtual environment, or None."""
-    path = os.path.join(ROOT, f".venv-mxnet-{version}", "bin", "python")
-    path = path if os.path.exists(path) else os.environ.get("TENON_MXNET_" + version.replace(".", "_"), "")
-    return path if os.path.exists(path) else None
+    """The Python that has that MXNet: TENON_MXNET_1_9 says which, else .venv-mxnet-1.9 of the tree; None: neither is there."""
+    path = os.environ.get("TENON_MXNET_" + version.replace(".", "_")) or os.path.join(ROOT, f".venv-mxnet-{version}", "bin", "python")
+    return path if os.access(path, os.X_OK) else None
+
+
+def run(program, version="1.9", environment=None, **given):
+    """What the program put into `found`, by name; `given` has the arrays.  Its words, with what it wrote to stderr, are under "words"."""
+    with tempfile.TemporaryDirectory(prefix="tenon-mxnet-") as folder:
+        there, back = os.path.join(folder, "given.npz"), os.path.join(folder, "found.npz")
+        np.savez(there, **given)
+        ran = subprocess.run([python(version), "-c", OPENING + program + CLOSING, there, back], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             timeout=300, env={**os.environ, **(environment or {})})
+        if ran.returncode != 0:
+            raise RuntimeError(f"MXNet's process ended with {ran.returncode}:\n{ran.stdout}")
+        with np.load(back) as found:
+            return {**{key: found[key] for key in found.files}, "words": ran.stdout}

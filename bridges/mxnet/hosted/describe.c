@@ -65,7 +65,7 @@ static bool has_backward(const hosted_op_t *op) {
 }
 
 static void add_kernels(writer_t *w, const functions_t *of, const functions_t *create, tenon_run_fn run) {
-  if (of->cpu || create->cpu) item(w, (tenon_item_t)TENON_KERNEL("cpu", run));
+  if (of->cpu || create->cpu) item(w, (tenon_item_t)TENON_KERNEL("cpu sparse", run));
   if (of->gpu || create->gpu) item(w, (tenon_item_t)TENON_KERNEL("cuda", run));
 }
 

@@ -72,13 +72,13 @@ typedef struct numbers_t {
   const state_t *state;
   author_fn function;
   int (*call)(author_fn, ATTRIBUTES, int *in, int in_count, int *out, int out_count);
-  int *in, *out;
+  int *in, in_count, *out, out_count;
 } numbers_t;
 
 static int ask_numbers(void *argument) {
   const numbers_t *n = argument;
   const state_t *s = n->state;
-  return n->call(n->function, s->keys, s->values, s->count, n->in, s->in_count, n->out, s->out_count);
+  return n->call(n->function, s->keys, s->values, s->count, n->in, n->in_count, n->out, n->out_count);
 }
 
 static bool infer_dtypes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t *const *out, int *numbers, char *why,
@@ -90,7 +90,7 @@ static bool infer_dtypes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t
                       tenon_dtype_name(in[i]->dtype)),
              false;
   for (int o = 0; o < s->out_count; o++) made[o] = -1;
-  numbers_t asked = {s, s->op->dtypes, s->op->library->abi._opCallInferType, own, made};
+  numbers_t asked = {s, s->op->dtypes, s->op->library->abi._opCallInferType, own, s->in_count, made, s->out_count};
   if (!state_check(s, guard_call(ask_numbers, &asked, why, capacity), "inferType", why, capacity)) return false;
   for (int o = 0; o < s->out_count; o++)
     if (!dtype_from(made[o], &out[o]->dtype))
@@ -98,13 +98,38 @@ static bool infer_dtypes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t
   return true;
 }
 
-static bool infer_storages(const state_t *s, int *numbers, char *why, size_t capacity) {
+static int storage_to(uint32_t layout) {
+  return layout == TENON_DETAIL_CSR ? STORAGE_CSR : layout == TENON_DETAIL_ROW_SPARSE ? STORAGE_ROWS : STORAGE_DENSE;
+}
+
+/* Layouts of results out of those of `numbers`, which has room for results behind them.  Without a function of its own for it, all
+ * that an operator takes and makes is dense, as MXNet has it. */
+static bool infer_layouts(const state_t *s, int *numbers, int in_count, tenon_meta_t *const *out, int out_count,
+                          char *why, size_t capacity) {
+  static const uint32_t layouts[] = {0, TENON_DETAIL_ROW_SPARSE, TENON_DETAIL_CSR};
+  int *made = numbers + in_count;
+  for (int i = 0; i < in_count && !s->op->storages; i++)
+    if (numbers[i] != STORAGE_DENSE)
+      return snprintf(why, capacity, "input %d is sparse, and the library has no inferSType: make it dense first", i),
+             false;
   if (!s->op->storages) return true;
-  int *own = numbers, *made = numbers + s->in_count;
-  for (int i = 0; i < s->in_count; i++) own[i] = STORAGE_DENSE;
-  for (int o = 0; o < s->out_count; o++) made[o] = -1;
-  numbers_t asked = {s, s->op->storages, s->op->library->abi._opCallInferSType, own, made};
-  return state_check(s, guard_call(ask_numbers, &asked, why, capacity), "inferSType", why, capacity);
+  for (int o = 0; o < out_count; o++) made[o] = -1;
+  numbers_t asked = {s, s->op->storages, s->op->library->abi._opCallInferSType, numbers, in_count, made, out_count};
+  if (!state_check(s, guard_call(ask_numbers, &asked, why, capacity), "inferSType", why, capacity)) return false;
+  for (int o = 0; o < out_count; o++) {
+    if (made[o] < STORAGE_DENSE || made[o] > STORAGE_CSR)
+      return snprintf(why, capacity, "inferSType says %d of output %d: expected 0 (dense), 1 (row_sparse) or 2 (csr)",
+                      made[o], o),
+             false;
+    out[o]->layout = layouts[made[o]];
+  }
+  return true;
+}
+
+static bool infer_storages(const state_t *s, tenon_meta_t *const *in, tenon_meta_t *const *out, int *numbers, char *why,
+                           size_t capacity) {
+  for (int i = 0; i < s->in_count; i++) numbers[i] = storage_to(in[i]->layout);
+  return infer_layouts(s, numbers, s->in_count, out, s->out_count, why, capacity);
 }
 
 /* ---- infer --------------------------------------------------------------------------------------------------------- */
@@ -143,7 +168,7 @@ static bool infer_all(const state_t *s, tenon_meta_t *const *in, tenon_meta_t *c
   int64_t *extents = malloc(total * sizeof *extents + (size_t)(s->in_count + s->out_count + 1) * sizeof(int));
   if (!extents) return snprintf(why, capacity, "out of memory"), false;
   int *numbers = (int *)(void *)(extents + total);
-  bool good = infer_dtypes(s, in, out, numbers, why, capacity) && infer_storages(s, numbers, why, capacity) &&
+  bool good = infer_dtypes(s, in, out, numbers, why, capacity) && infer_storages(s, in, out, numbers, why, capacity) &&
               set_shapes(s, in, out, numbers, extents, why, capacity);
   free(extents);
   return good;
@@ -170,6 +195,22 @@ static void copy_meta(tenon_meta_t *to, const tenon_meta_t *from) {
   for (int32_t d = 0; d < from->ndim; d++) to->dims[d] = from->dims[d];
 }
 
+/* The same function is asked, with gradients and outputs for inputs too. */
+static tenon_status_t infer_backward_layouts(tenon_infer_t *infer, tenon_meta_t *const *out) {
+  const state_t *s = infer->state;
+  char why[WHY] = "";
+  int *numbers = malloc((size_t)(2 * (s->in_count + s->out_count)) * sizeof *numbers), count = 0;
+  if (!numbers) return tenon_fail(infer, TENON_MEMORY, "out of memory");
+  for (int p = 0; p < (s->is_list ? 3 : 2 * s->out_count + s->in_count); p++) {
+    const tenon_meta_t *part = infer->inputs[p];
+    for (uint32_t i = 0; i < (s->is_list ? part->count : 1); i++)
+      numbers[count++] = storage_to((s->is_list ? part->items[i] : part)->layout);
+  }
+  bool good = infer_layouts(s, numbers, count, out, s->in_count, why, sizeof why);
+  free(numbers);
+  return good ? TENON_OK : tenon_fail(infer, TENON_INVALID, "%s", why);
+}
+
 tenon_status_t infer_backward(tenon_infer_t *infer) {
   const state_t *s = infer->state;
   tenon_meta_t *const *in = infer->inputs + s->out_count, *const *out = infer->outputs;
@@ -185,5 +226,5 @@ tenon_status_t infer_backward(tenon_infer_t *infer) {
     in = infer->inputs[1]->items, out = infer->outputs[0]->items;
   }
   for (int i = 0; i < s->in_count; i++) copy_meta(out[i], in[i]);
-  return TENON_OK;
+  return s->op->storages ? infer_backward_layouts(infer, out) : TENON_OK;
 }

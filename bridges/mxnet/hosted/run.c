@@ -53,13 +53,25 @@ static void *allocate_here(void *handle, int bytes) {
   return (char *)block + 64;
 }
 
-static void refuse_sparse(void *handle, int output, int count, int pointers, void **data, int64_t **indices,
-                          int64_t **indptr) {
+/* Makes the parts of a sparse result; after a failure the library gets none, and `why` ends the call. */
+static void make_sparse(void *handle, int output, int count, int pointers, void **data, int64_t **indices,
+                        int64_t **indptr) {
   frame_t *f = handle;
-  (void)count, (void)pointers;
   *data = NULL, *indices = NULL;
   if (pointers) *indptr = NULL;
-  snprintf(f->why, sizeof f->why, "output %d is sparse", output);
+  const tenon_tensor_t *t =
+      output >= 0 && output < f->out.count && !f->state->is_list ? f->call->outputs[output] : NULL;
+  if (!t || !t->detail || f->out.storages[output] == STORAGE_DENSE || count < 0) {
+    snprintf(f->why, sizeof f->why, "it makes %d elements of output %d, which is no sparse one of this call", count,
+             output);
+    return;
+  }
+  if (f->call->host->sparse(f->call, (uint32_t)output, t->ndim, t->shape, count) != TENON_OK) {
+    snprintf(f->why, sizeof f->why, "%s", tenon_error());
+    return;
+  }
+  *data = t->detail->values->data, *indices = t->detail->indices->data;
+  if (t->detail->kind == TENON_DETAIL_CSR && pointers) *indptr = t->detail->indptr->data;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
@@ -76,6 +88,24 @@ static char *side_open(side_t *side, int count, char *room) {
   return (char *)(side->storages + n);
 }
 
+static void sparse_set(side_t *side, int k, const tenon_detail_t *detail) {
+  side->storages[k] = detail->kind == TENON_DETAIL_CSR ? STORAGE_CSR : STORAGE_ROWS;
+  if (!detail->values) return; /* a result: the library makes them */
+  side->data[k] = detail->values->data;
+  side->indices[k] = detail->indices->data, side->indices_counts[k] = detail->indices->shape[0];
+  if (detail->indptr) side->indptr[k] = detail->indptr->data, side->indptr_counts[k] = detail->indptr->shape[0];
+}
+
+/* What a library has written there is as untrusted as the rest. */
+static bool check_sparse(frame_t *f, int output, const tenon_tensor_t *t) {
+  tenon_tensor_t *checked = NULL;
+  if (!t->detail || !t->detail->values) return true; /* dense, or not made, which the host finds */
+  if (tenon_tensor_create_sparse(t->detail, t->ndim, t->shape, 0, &checked) == TENON_OK)
+    return tenon_tensor_release(checked), true;
+  snprintf(f->why, sizeof f->why, "it made a sparse output %d that is none: %s", output, tenon_error());
+  return false;
+}
+
 static bool side_set(frame_t *f, side_t *side, int k, const tenon_tensor_t *t) {
   const int dtype = dtype_to(t->dtype);
   if (dtype < 0)
@@ -88,6 +118,7 @@ static bool side_set(frame_t *f, side_t *side, int k, const tenon_tensor_t *t) {
   side->devices[k] = device_name(t->device), side->ids[k] = t->device.id;
   side->storages[k] = STORAGE_DENSE;
   side->indices[k] = side->indptr[k] = NULL, side->indices_counts[k] = side->indptr_counts[k] = 0;
+  if (t->detail) sparse_set(side, k, t->detail);
   return true;
 }
 
@@ -119,7 +150,7 @@ static bool resize(frame_t *f, tenon_tensor_t *const *in) {
 #define SIDE_(s) s.shapes, s.ndims, s.data, s.dtypes, s.versions, s.devices, s.ids, s.count
 #define COMPUTE_(f)                                                                                                    \
   SIDE_((f)->in), SIDE_((f)->out), (f)->call->stream ? allocate_here : allocate_there, (f), allocate_there, (f),       \
-      (f)->call->stream, refuse_sparse, (f), (f)->in.storages, (f)->out.storages, (f)->in.indices, (f)->out.indices,   \
+      (f)->call->stream, make_sparse, (f), (f)->in.storages, (f)->out.storages, (f)->in.indices, (f)->out.indices,     \
       (f)->in.indptr, (f)->out.indptr, (f)->in.indices_counts, (f)->out.indices_counts, (f)->in.indptr_counts,         \
       (f)->out.indptr_counts, (f)->random, NULL
 
@@ -187,7 +218,7 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
   __atomic_fetch_add(&f.state->version, 1, __ATOMIC_RELAXED);
   bool good = true;
   for (int o = 0; o < out.count && good && is_forward && !f.state->is_list; o++)
-    if (!out.items[o]->data) { /* not made yet, or empty */
+    if (!out.items[o]->data && !out.items[o]->detail) { /* not made yet, or empty */
       good = resize(&f, in[0].items);
       break;
     }
@@ -195,6 +226,7 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
     for (int i = 0; i < in[p].count && good; i++) good = side_set(&f, &f.in, k++, in[p].items[i]);
   for (int o = 0; o < out.count && good; o++) good = side_set(&f, &f.out, o, out.items[o]);
   good = good && run(&f, is_forward, forward.items);
+  for (int o = 0; o < out.count && good; o++) good = check_sparse(&f, o, out.items[o]);
   if ((char *)(void *)f.in.shapes != few) free(f.in.shapes);
   return good ? TENON_OK : *f.why ? tenon_fail(call, TENON_UNKNOWN, "%s", f.why) : TENON_UNKNOWN;
 }

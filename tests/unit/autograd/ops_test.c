@@ -59,6 +59,12 @@ static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_te
   }
   tenon_random_seed(3); /* the same mask each time */
   if (status == TENON_OK) status = tenon_op_call(c->op, c->attrs, inputs, results, c->results);
+  if (status == TENON_OK && results[0] && results[0]->detail) { /* sparse */
+    tenon_tensor_t *sparse = results[0];
+    results[0] = NULL;
+    status = tenon_op_call(op_of("core::to_dense"), NULL, &sparse, results, 0);
+    tenon_tensor_release(sparse);
+  }
   for (int32_t i = 0; i < c->input_count; i++)
     if (c->list_size[i] >= 0) tenon_tensor_release(inputs[i]);
   for (int32_t o = 0; o < RESULTS; o++)

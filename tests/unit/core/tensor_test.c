@@ -286,21 +286,23 @@ TEST("a tensor is quantised by a detail that fits it, and refuses others") {
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_U8), 2, shape, &x), TENON_OK);
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 0, NULL, &one), TENON_OK);
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape + 1, &three), TENON_OK);
-  const tenon_detail_t whole = {sizeof whole, 1, -1, 0, one, NULL}, columns = {sizeof columns, 1, 1, 0, three, three};
+  const tenon_detail_t whole = {.size = sizeof whole, .kind = 1, .axis = -1, .scale = one},
+                       columns = {.size = sizeof columns, .kind = 1, .axis = 1, .scale = three, .zero_point = three};
   CHECK_STATUS(tenon_tensor_detail_set(x, &whole), TENON_OK);
   CHECK(x->detail == &whole && x->keys & TN_KEY_DETAIL);
   CHECK_STATUS(tenon_tensor_detail_set(x, &columns), TENON_OK);
   const struct {
     tenon_detail_t detail;
     const char *why;
-  } bad[] = {{{sizeof whole, 2, -1, 0, one, NULL}, "kind 2"},
-             {{sizeof whole, 1, 2, 0, three, NULL}, "along axis 2"},
-             {{sizeof whole, 1, -2, 0, one, NULL}, "along axis -2"},
-             {{sizeof whole, 1, -1, 0, NULL, NULL}, "no scale"},
-             {{sizeof whole, 1, 0, 0, three, NULL}, "scale has 3 elements: expected 2"},
-             {{sizeof whole, 1, 1, 0, three, one}, "zero point has 1 elements: expected 3"},
-             {{sizeof whole, 1, 1, -1, three, NULL}, "in blocks of -1"},
-             {{0, 1, -1, 0, one, NULL}, "detail"}};
+  } bad[] = {{{.size = sizeof whole, .kind = 2, .axis = -1, .scale = one}, "kind 2"},
+             {{.size = sizeof whole, .kind = 1, .axis = 2, .scale = three}, "along axis 2"},
+             {{.size = sizeof whole, .kind = 1, .axis = -2, .scale = one}, "along axis -2"},
+             {{.size = sizeof whole, .kind = 1, .axis = -1}, "no scale"},
+             {{.size = sizeof whole, .kind = 1, .axis = 0, .scale = three}, "scale has 3 elements: expected 2"},
+             {{.size = sizeof whole, .kind = 1, .axis = 1, .scale = three, .zero_point = one},
+              "zero point has 1 elements: expected 3"},
+             {{.size = sizeof whole, .kind = 1, .axis = 1, .block = -1, .scale = three}, "in blocks of -1"},
+             {{.size = 0, .kind = 1, .axis = -1, .scale = one}, "detail"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     CHECK_STATUS(tenon_tensor_detail_set(x, &bad[i].detail), TENON_INVALID);
     CHECK_TEXT(tenon_error(), bad[i].why);

@@ -229,12 +229,12 @@ static void check_strided(const char *name, const char *backend, int32_t type) {
   tenon_tensor_release(x), tenon_tensor_release(y);
 }
 
-/* Calls with a tensor that is not dense: quantised (1), or of a kind that is kept for sparse ones. */
+/* Calls with a tensor that is not dense: quantised, or sparse. */
 static uint32_t layout_kind;
 static tenon_status_t call_not_dense(const char *name, const char *backend) {
   double in = 1, out = 0, unit = 1;
   tenon_tensor_t *x = probe_tensor(backend, &in), *y = probe_tensor(backend, &out), *scale = probe_tensor("cpu", &unit);
-  tenon_detail_t detail = {sizeof detail, layout_kind, -1, 0, scale, NULL};
+  tenon_detail_t detail = {.size = sizeof detail, .kind = layout_kind, .axis = -1, .scale = scale};
   x->detail = &detail;
   tn_tensor_mark(x);
   tenon_status_t status = tenon_op_run(op_of(name), NULL, &x, &y);
@@ -364,7 +364,7 @@ TEST("a dense kernel gets a dense tensor also where a layer put another one in")
   tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(t), tenon_registration_release(r);
 }
 
-static void check_not_dense(uint32_t kind, const char *message) {
+static void check_not_dense(uint32_t kind, const char *word, const char *message) {
   layout_kind = kind;
   static const char *const names[] = {"probe::plain", "probe::view"};
   double passed = 0;
@@ -378,7 +378,7 @@ static void check_not_dense(uint32_t kind, const char *message) {
       CHECK_STATUS(call_not_dense(names[n], places[i]), TENON_UNIMPLEMENTED);
       CHECK_TEXT(tenon_error(), message);
       tenon_registration_release(r);
-      snprintf(where, sizeof where, "%s quantised", places[i]);
+      snprintf(where, sizeof where, "%s %s", places[i], word);
       r = probe_add(names[n], where, &id[1], 0);
       CHECK_STATUS(call_not_dense(names[n], places[i]), TENON_OK);
       tenon_registration_release(r);
@@ -398,8 +398,8 @@ static void check_not_dense(uint32_t kind, const char *message) {
 }
 
 TEST("a quantised or a sparse tensor reaches no kernel that did not say so: on no backend, by no way") {
-  check_not_dense(1, "input x is quantised, and no kernel says \"quantised\"");
-  check_not_dense(2, "input x is not dense (layout kind 2), and no kernel says that it looks: make it dense first");
+  check_not_dense(TENON_DETAIL_QUANTISED, "quantised", "input x is quantised, and no kernel says \"quantised\"");
+  check_not_dense(TENON_DETAIL_CSR, "sparse", "input x is sparse (csr), and no kernel says \"sparse\": make it dense");
 }
 
 /* ---- more names than bits ------------------------------------------------------------------------------------------ */

@@ -417,7 +417,8 @@ TEST("a quantised input is refused by name, also by a plan that was made for a p
              1);
   graph_output(b, "stored", s), graph_output(b, "real", r);
   tenon_executable_t *e = graph_compile(b, 0);
-  tenon_detail_t detail = {sizeof detail, 1, -1, 0, tensor_of("f32[1] 0.5"), tensor_of("f32[1] 2")};
+  tenon_detail_t detail = {.size = sizeof detail, .kind = TENON_DETAIL_QUANTISED, .axis = -1};
+  detail.scale = tensor_of("f32[1] 0.5"), detail.zero_point = tensor_of("f32[1] 2");
   tenon_tensor_t *plain = tensor_of("u8[1,3] 4 6 8"), *q = tensor_of("u8[1,3] 4 6 8"), *out[2] = {NULL};
   q->detail = &detail;
   tn_tensor_mark(q);
