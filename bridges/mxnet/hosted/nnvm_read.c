@@ -214,7 +214,7 @@ static tenon_status_t add_node(reading_t *r, int32_t index) {
     if (is_same(node, &old, &op)) return add_same(r, index, &old, &op);
   }
   status = add_other(r, index);
-  return status == TENON_OK || strstr(tenon_error(), node->name)
+  return status == TENON_OK || strncmp(tenon_error(), "node ", 5) == 0
              ? status
              : mxnet_prefix(status, "node '%.100s' (%.60s): ", node->name, node->op);
 }
