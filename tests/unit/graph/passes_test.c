@@ -5,6 +5,8 @@
 
 #include "operators.h"
 
+#include "failing.h"
+
 #include "passes_library.h"
 
 static void start(void) {
@@ -329,4 +331,30 @@ TEST("a library whose passes or partitioners are incomplete is refused as a whol
                  TENON_BODY("graph"), TENON_KERNEL("cpu", surgery_fused)));
   WRONG("expected a schema such as", TENON_OP("f(Tensor x, *, graph g) -> Tensor", TENON_TYPES("x, out = ?"),
                                               TENON_BODY("g"), TENON_KERNEL("cpu", surgery_fused)));
+}
+
+/* ---- without memory ----------------------------------------------------------------------------------------------- */
+
+static tenon_status_t cut(void *context) {
+  tenon_graph_t *made = NULL;
+  tenon_executable_t *e = NULL;
+  tenon_status_t status = apply(context, "surgery::by_number", "ids=-2,-1,-1 note=n", &made);
+  if (status == TENON_OK) status = tenon_executable_create(made, NULL, &e);
+  tenon_executable_release(e);
+  tenon_graph_release(made);
+  return status;
+}
+
+static tenon_status_t pass(void *context) {
+  tenon_graph_t *made = NULL;
+  tenon_status_t status = apply(context, "surgery::replace", "from=core::log to=core::neg", &made);
+  tenon_graph_release(made);
+  return status;
+}
+
+TEST("each allocation may fail while a graph is changed") {
+  tenon_graph_t *graph = chain();
+  fail_each("a pass", pass, graph, 1);
+  fail_each("a partitioner", cut, graph, 1);
+  tenon_graph_release(graph);
 }
