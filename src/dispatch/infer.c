@@ -335,6 +335,7 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
     if (status != TENON_OK) return f->status != TENON_OK ? f->status : status;
   }
   if (f->status != TENON_OK) return f->status;
+  if (op->draws >= 0) f->infer.draws = tenon_extent(op->draws);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) TN_TRY(check_result(f, op, o, outputs[o]));
   if (!f->extents) {
