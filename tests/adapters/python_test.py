@@ -44,6 +44,7 @@ except ImportError:
     tvm_ffi = None
 FOLDER = tempfile.mkdtemp(prefix="tenon-python-")
 os.environ["TENON_CACHE"] = os.path.join(FOLDER, "cache")
+SAYS_READ_ONLY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # NumPy's DLPack
 core = tenon.ops.core
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(tenon.__file__)))
 
@@ -927,6 +928,8 @@ class Tensors(unittest.TestCase):
         self.assertEqual(table.allocate(like, managed, None, say), -1)
         self.assertEqual(len(said), 1)
         self.assertIn(b"-1", said[0][1])
+        if not SAYS_READ_ONLY:
+            return
         x = np.ones(3, np.float32)
         x.flags.writeable = False
         self.assertEqual(table.from_object(tenon.from_dlpack(Producer(x)), managed), 0)
@@ -935,7 +938,7 @@ class Tensors(unittest.TestCase):
             core.neg(np.ones(3, np.float32), out=made.value)
 
     def test_read_only_stays_read_only(self):
-        if tuple(map(int, np.__version__.split(".")[:2])) < (2, 1):
+        if not SAYS_READ_ONLY:
             self.skipTest("NumPy 2.1 is the first whose DLPack can say it")
         x = np.ones(3, np.float32)
         x.flags.writeable = False
