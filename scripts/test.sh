@@ -56,8 +56,8 @@ run_torch() { # what is in torch_deploy_test.py runs without Python
   local log=$logs/torch-parts.log part
   has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
-  for part in torch torch_model torch_deploy; do .venv-zoo/bin/python "tests/adapters/${part}_test.py" || true; done 2>&1 | tee "$log"
-  parts_of "$log" 3
+  for part in torch torch_model torch_device torch_deploy; do .venv-zoo/bin/python "tests/adapters/${part}_test.py" || true; done 2>&1 | tee "$log"
+  parts_of "$log" 4
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)

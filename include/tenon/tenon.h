@@ -383,6 +383,23 @@ typedef struct tenon_external_t {
  * not store. */
 TENON_API tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tensor_t **out_tensor);
 
+/* The context of memory that tenon_tensor_import was given with that release function, of a view in it too; NULL: the tensor's
+ * memory is another's.  Lent, as long as the tensor is. */
+TENON_API void *tenon_tensor_context(const tenon_tensor_t *tensor, tenon_free_fn release);
+
+/* Another's allocator for tensors that calls make on devices with a plug-in: results, temporaries, copies. */
+typedef struct tenon_allocator_t {
+  /* Gives a dense tensor of that device (tenon_tensor_import), or leaves *out_tensor NULL: the host makes it.  Not asked for
+   * tensors without elements.  A failure says why in *out_why, which lasts until the thread's next call.  Called on any thread
+   * that works for the one that set it, with nothing held. */
+  tenon_status_t (*create)(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                           tenon_tensor_t **out_tensor, const char **out_why);
+  void *state;
+} tenon_allocator_t;
+/* Calls of this thread use it from here on; it must stay as long.  NULL: the host's own.  Gives what they used.  Calls fail
+ * when what it gives does not fit, is read-only, or is not aligned to 64 bytes. */
+TENON_API const tenon_allocator_t *tenon_allocator_use(const tenon_allocator_t *allocator);
+
 /* DLPack for devices.  `stream` is the consumer's, as `__dlpack__(stream=...)` of the array API standard has it: for CUDA
  * tenon_stream_import of the number (None is 1), for others of the native stream. */
 enum {
