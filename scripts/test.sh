@@ -7,10 +7,10 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(layers format header unit devices dispatch autograd python torch guides wheel install command errors examples search onnx models offload cuda sanitize)
+suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
 declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
-  [torch]="operators as PyTorch's own" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
+  [torch]="operators as PyTorch's own" [mxnet]="MXNet's models against MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
 
@@ -56,6 +56,10 @@ run_torch() { # what is in torch_deploy_test.py runs without Python
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   for part in torch torch_model torch_deploy; do .venv-zoo/bin/python "tests/adapters/${part}_test.py" || true; done 2>&1 | tee "$log"
   parts_of "$log" 3
+}
+run_mxnet() { # NumPy here; MXNet runs in a process of its own
+  [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  "$python" tests/adapters/mxnet_models_test.py
 }
 run_guides() {
   [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
