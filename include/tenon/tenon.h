@@ -22,6 +22,8 @@ extern "C" {
 
 /* Text of the last failure in this thread, "" if there was none; valid until the next failure in this thread. */
 TENON_API const char *tenon_error(void);
+/* Makes `text` (copied) that of this thread's last failure and gives `status`: for what adds to this interface, as bridges do. */
+TENON_API tenon_status_t tenon_error_set(tenon_status_t status, const char *text);
 /* "not found", "invalid", ...: a constant text. */
 TENON_API const char *tenon_status_name(tenon_status_t status);
 /* "1.0.0": a constant text. */
