@@ -24,11 +24,10 @@ def libraries():
     plain, header = (os.path.join(report.SCRATCH, f"lib{name}_bench.so") for name in ("plain", "header"))
     subprocess.run(["cc", "-std=c11", "-w", "-O2", "-fPIC", "-shared", os.path.join(SOURCES, "plain.c"), "-o", plain, "-lm"], check=True)
     yield "plain C", plain, 0
-    python = mxnet_oracle.python()
-    if not python:
+    wheel = mxnet_oracle.package()
+    if not wheel:
         print("bench: mxnet: MXNet 1.9.1 is not installed (make test-mxnet makes .venv-mxnet-1.9), so there is no operator against its header", file=sys.stderr)
         return
-    wheel = subprocess.run([python, "-c", "import importlib.util; print(importlib.util.find_spec('mxnet').submodule_search_locations[0])"], capture_output=True, text=True, check=True, cwd=report.SCRATCH).stdout.strip()
     subprocess.run(["c++", "-std=c++11", "-w", "-O2", "-fPIC", "-shared", "-DVERSION=11", os.path.join(SOURCES, "header.cc"), os.path.join(wheel, "src", "lib_api.cc"), f"-I{wheel}/include", f"-I{wheel}/include/mxnet", "-o", header], check=True)
     yield "lib_api.h", header, 0
 
