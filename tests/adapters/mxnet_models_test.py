@@ -52,13 +52,11 @@ class AgainstMXNet(unittest.TestCase):
     def setUpClass(cls):
         if not mxnet_oracle.python():
             raise unittest.SkipTest("there is no MXNet 1.9.1: .venv-mxnet-1.9, or TENON_MXNET_1_9=PYTHON")
-        cls.folder = os.environ.get("MXO") or FOLDER
-        if not os.environ.get("MXO"):
-            oracle = [mxnet_oracle.python(), os.path.join(ROOT, "tests", "adapters", "mxnet_models_oracle.py"), FOLDER]
-            done = subprocess.run(oracle, capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(done.stderr[-3000:])
-        with open(os.path.join(cls.folder, "names.json"), encoding="utf-8") as file:
+        oracle = [mxnet_oracle.python(), os.path.join(ROOT, "tests", "adapters", "mxnet_models_oracle.py"), FOLDER]
+        done = subprocess.run(oracle, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr[-3000:])
+        with open(os.path.join(FOLDER, "names.json"), encoding="utf-8") as file:
             cls.names = json.load(file)
 
     def test_models_give_what_mxnet_gives(self):
@@ -68,9 +66,9 @@ class AgainstMXNet(unittest.TestCase):
                 AgainstMXNet.parts += 1
 
     def check(self, name):
-        stored = np.load(os.path.join(self.folder, name + ".npz"))
+        stored = np.load(os.path.join(FOLDER, name + ".npz"))
         inputs = {key[3:]: stored[key] for key in stored.files if key.startswith("in_")}
-        graph = load(os.path.join(self.folder, name + "-symbol.json"))
+        graph = load(os.path.join(FOLDER, name + "-symbol.json"))
         self.assertEqual(sorted(port[0] for port in graph.inputs), sorted(inputs))
         self.assertEqual([port[0] for port in graph.outputs], list(stored["names"]))
         found = graph.compile()(**inputs)
