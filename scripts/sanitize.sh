@@ -25,7 +25,7 @@ for preset in asan tsan; do
   add "$log" $?
   echo "$preset: C tests: $(tail -1 "$log")"
   flags=(-std=gnu11 -g -O1 -w -fPIC -fno-omit-frame-pointer "-fsanitize=$([ "$preset" = asan ] && echo address,undefined || echo thread)")
-  log=build-$preset/mxnet.log # a library of MXNet's interface, called, gone back through, loaded 400 times, by threads
+  log=build-$preset/mxnet.log # a library of MXNet's interface, called, gone back through, loaded 1,000 times, by threads
   cc "${flags[@]}" -shared tests/adapters/mxnet/plain.c -o "build-$preset/libplain_11.so" -lm &&
     cc "${flags[@]}" tests/adapters/mxnet/host.c -Iinclude -L"build-$preset" -ltenon -Wl,-rpath,"$PWD/build-$preset" -lpthread -o "build-$preset/mxnet_host" &&
     TENON_TEST_SANITIZED=1 "build-$preset/mxnet_host" "$PWD/build-$preset/libplain_11.so" >"$log" 2>&1
