@@ -123,7 +123,7 @@ for op in "my_transposecsr", "my_state_transposecsr":
 made = mx.nd.my_transposerowsp(mx.nd.array(given["a"]).tostype("row_sparse"))
 found.update({"data": made.data, "indices": made.indices})
 """, a=a)
-            made = tenon.load(library).my_transposerowsp(tenon.row_sparse(a[[0, 2]], [0, 2], a.shape))
+            made = tenon.load(library).my_transposerowsp(tenon.row_sparse(a[[0, 2]], np.array([0, 2]), a.shape))
             np.testing.assert_array_equal(np.asarray(made.values), found["data"])
             np.testing.assert_array_equal(np.asarray(made.indices), found["indices"])
         self.each(body)
