@@ -43,7 +43,7 @@ def main():
     modern = (("c++17", "cc", ("g++", "clang++")), ("c++20", "cc", ("g++", "clang++")))
     program = open(os.path.join(ROOT, "examples/05_program/program.cc"), encoding="utf-8").read()
     test = open(os.path.join(ROOT, "tests/unit/program/hpp_test.cc"), encoding="utf-8").read()
-    sources = {"op.h alone": (every, "#include <tenon/op.h>\n"), "the README's example": (every, readme_example()), "iterator.h with a stub": (every, STUB),
+    sources = {"op.h alone": (every, "#include <tenon/op.h>\n"), "graph.h": (every, "#include <tenon/graph.h>\n"), "the README's example": (every, readme_example()), "iterator.h with a stub": (every, STUB),
                "tenon.hpp twice": (modern, "#include <tenon/tenon.hpp>\n" * 2), "examples/05_program": (modern, program), "the test of tenon.hpp": (modern, test)}
     example_lines = len([line for line in readme_example().splitlines() if line.strip()])
     print(f"the README's example has {example_lines} lines")

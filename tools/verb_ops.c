@@ -7,6 +7,7 @@
 #include "json.h"
 #include "library.h"
 #include "options.h"
+#include "passes.h"
 #include "say.h"
 #include "system.h"
 
@@ -262,7 +263,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
       if (dangling) code = print_dangling();
       else if (json) print_json(&rows);
       else if (stubs) print_stubs(&rows, has);
-      else print_table(&rows);
+      else print_table(&rows), passes_print();
     }
   }
   free(rows.items);
@@ -272,6 +273,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_ops = {"ops", "[option]... [LIB]...", "list the operators of libraries, or the built-in ones",
-                         "Lists operators: name, number of kernels, arguments and results, first line of the text.\n"
+                         "Lists operators: name, number of kernels, arguments and results, first line of the text;\n"
+                         "then the passes and partitioners of LIB.\n"
                          "LIB is a file, or a name that is looked for in the folders of TENON_LIBRARY_PATH.\n",
                          run};

@@ -11,6 +11,7 @@
 #include "inputs.h"
 #include "library.h"
 #include "options.h"
+#include "passes.h"
 #include "progress.h"
 #include "say.h"
 #include "summary.h"
@@ -20,7 +21,7 @@
 enum { HOT_ROWS = 20 };
 
 typedef struct run_t { /* what was asked for, and what it became */
-  texts_t libraries, values, dims, dumps, pins;
+  texts_t libraries, values, dims, dumps, pins, passes;
   const char *model, *folder, *profile, *device, *claim;
   devices_t devices;
   bool record;
@@ -169,8 +170,9 @@ static bool open_model(run_t *run, text_t *why) {
   options.flags = run->record ? TENON_COMPILE_RECORD : 0;
   if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
   if (run->claim && strcmp(run->claim, "on") != 0) options.claims = run->claim;
-  if (tenon_graph_load(run->model, NULL, &run->graph) != TENON_OK ||
-      tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
+  bool is_read = tenon_graph_load(run->model, NULL, &run->graph) == TENON_OK;
+  if (is_read && !passes_apply(&run->passes, &run->graph, why)) return false;
+  if (!is_read || tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
     const char *words = tenon_error(), *name = strstr(words, run->model) ? "" : run->model;
     return text_add(why, "%s%s%s", name, *name ? ": " : "", words), false;
   }
@@ -203,6 +205,8 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
        &run.values},
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &run.libraries},
+      {"apply", 0, OPTION_TEXTS, "LIB::NAME[,KEY=VALUE]...",
+       "change the graph by a pass or a partitioner of a library, with options; may be repeated", &run.passes},
       {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},
       {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &run.device},
       {"pin", 0, OPTION_TEXTS, "NODE=NAME[:N]", PIN_HELP, &run.pins},
@@ -232,7 +236,7 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
   tenon_executable_release(run.executable);
   tenon_graph_release(run.graph);
   devices_close(&run.devices);
-  texts_t *const lists[] = {&run.pins, &run.libraries, &run.values, &run.dims, &run.dumps, &line.operands};
+  texts_t *const lists[] = {&run.pins, &run.libraries, &run.values, &run.dims, &run.dumps, &run.passes, &line.operands};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) texts_free(lists[i]);
   text_free(&why);
   return code;

@@ -6,6 +6,7 @@
 
 #include "library.h"
 #include "options.h"
+#include "passes.h"
 #include "say.h"
 #include "summary.h"
 
@@ -140,6 +141,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
     for (int32_t i = 0; code == EXIT_FINE && i < line.operands.count; i++) {
       const tenon_op_t *op = NULL;
       if (i > 0) putchar('\n');
+      if (!key && passes_show(line.operands.items[i])) continue;
       if (tenon_op_find(line.operands.items[i], &op) != TENON_OK) code = say_error(NULL);
       else if (key) code = explain(op, key, dtype);
       else print_op(op);
@@ -153,4 +155,6 @@ static int run(const verb_t *verb, int argc, char **argv) {
 
 const verb_t verb_show = {
     "show", "[option]... NS::OPERATOR...", "show everything about an operator",
-    "Prints schema, types, shapes, traits, gradient, arguments, kernels and the dispatch table of an operator.\n", run};
+    "Prints schema, types, shapes, traits, gradient, arguments, kernels and the dispatch table of an operator;\n"
+    "of a pass or partitioner kind, text, strategies and library.\n",
+    run};

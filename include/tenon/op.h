@@ -82,23 +82,23 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_LOOP = 20,     /* text: dtypes, words; function: tenon_loop_fn */
   TENON_TAG_ROW = 21,      /* the same, by whole rows of the last axis */
   TENON_TAG_SOURCE = 22,   /* text: words; function: tenon_run_fn, which launches kernels of source.h on any device */
-  TENON_TAG_SUBGRAPH = 23, /* kept for operators whose body is a graph */
+  TENON_TAG_SUBGRAPH = 23, /* text: the attribute whose graph says what the results are, see graph.h */
   TENON_TAG_GROUP = 24,    /* text: items of another file */
   TENON_TAG_EXTEND = 25,   /* text: name of an operator of any library, to which the kernels that follow are added */
   TENON_TAG_VERSION = 26,  /* number: version of the operator, 1 unless said */
   TENON_TAG_UPGRADE = 27,  /* number: version; text: how its attributes become those of the next */
-  TENON_TAG_OPEN = 28,     /* before the first operator; function: tenon_node_fn */
-  TENON_TAG_CLOSE = 29,
+  TENON_TAG_OPEN = 28, TENON_TAG_CLOSE = 29, /* before the first operator; function: tenon_node_fn */
   TENON_TAG_ABOUT = 30, /* before the first operator; text: "author: ...\nlicence: ..." */
   TENON_TAG_STUB = 31,  /* text: device, words; function: tenon_stub_fn, see iterator.h */
   TENON_TAG_REDUCES = 32, /* text: the input that a reduction reads, and its axes that vanish */
   TENON_TAG_DEVICE = 33, /* before the first operator; text: a tenon_device_table_t, see device.h */
-  TENON_TAG_BRIDGE = 34  /* before the first operator; text: a tenon_bridge_table_t, see bridge.h */
+  TENON_TAG_BRIDGE = 34, /* before the first operator; text: a tenon_bridge_table_t, see bridge.h */
+  TENON_TAG_PASS = 35, TENON_TAG_PARTITIONER = 36 /* the same: a tenon_pass_t, a tenon_partitioner_t, see graph.h */
 };
 
 enum { /* phases, in the structures that functions are given */
   TENON_PHASE_OPEN = 1, TENON_PHASE_VALIDATE = 2, TENON_PHASE_CREATE = 3, TENON_PHASE_INFER = 4, TENON_PHASE_PREPARE = 5,
-  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7, TENON_PHASE_DEVICE = 8, TENON_PHASE_BRIDGE = 9
+  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7, TENON_PHASE_DEVICE = 8, TENON_PHASE_BRIDGE = 9, TENON_PHASE_PASS = 10
 };
 
 #define TENON_DTYPE_(code, bits) ((code) | (bits) << 8 | 1 << 16)

@@ -7,6 +7,7 @@
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
+#include <tenon/graph.h>
 #include <tenon/op.h>
 
 #if defined(_WIN32)
@@ -172,7 +173,6 @@ TENON_API tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index,
 
 /* The attributes of one operator, by name, with defaults; checked as they are set.  Not for several threads at once until
  * it is complete. */
-typedef struct tenon_attrs_t tenon_attrs_t;
 TENON_API tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs);
 TENON_API void tenon_attrs_release(tenon_attrs_t *attrs);
 /* From here on names and values are those of an older version of the operator, as a model of that time has them: its
@@ -796,23 +796,6 @@ TENON_API tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* A graph is immutable.  It comes from a file or from a builder. */
-typedef struct tenon_axis_t {
-  int64_t extent;   /* negative: symbolic */
-  const char *name; /* of the symbol, NULL: a fresh one */
-} tenon_axis_t;
-
-typedef int32_t tenon_edge_t; /* a value of a graph */
-
-typedef struct tenon_port_t { /* an input or output of a graph; lends its texts */
-  uint32_t size;
-  const char *name;
-  tenon_dtype_t dtype; /* code 0 bits 0: unknown */
-  int32_t ndim;        /* -1: unknown */
-  const tenon_axis_t *axes;
-  tenon_edge_t edge; /* the value that it is */
-  uint32_t layout;   /* TENON_DETAIL_CSR, _ROW_SPARSE; 0: dense */
-} tenon_port_t;
-
 typedef struct tenon_import_t { /* options of reading a model */
   uint32_t size, flags;
   const char *folder; /* of external weights; NULL: the file's own */
@@ -839,34 +822,17 @@ TENON_API tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t 
 /* The graph as text; the caller frees it. */
 TENON_API tenon_status_t tenon_graph_dump(const tenon_graph_t *graph, char **out_text);
 
-typedef struct tenon_operand_t { /* one tensor argument: no edge (absent), one, or the items of a list */
-  int32_t count;
-  const tenon_edge_t *edges;
-} tenon_operand_t;
-typedef struct tenon_graph_part_t { /* a node of a graph, which lends all of it */
-  uint32_t size;
-  int32_t output_count; /* results in order, items of list results one by one, then written inputs that no result is */
-  const char *name;
-  const tenon_op_t *op;
-  const tenon_value_t *attrs;      /* in the schema's order */
-  const tenon_operand_t *operands; /* one for each tensor argument of the schema */
-  const tenon_edge_t *outputs;
-} tenon_graph_part_t;
 /* Nodes stand in an order in which they may run.  RANGE past the last. */
 TENON_API int32_t tenon_graph_node_count(const tenon_graph_t *graph);
 TENON_API tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon_graph_part_t *out_node);
-typedef struct tenon_graph_edge_t { /* a value of a graph, which lends its name and constant */
-  uint32_t size;
-  int32_t node, input; /* that makes it; its number among the inputs; -1 */
-  const char *name;
-  tenon_tensor_t *constant; /* NULL: it is none */
-} tenon_graph_edge_t;
 /* Values are numbered from 0; RANGE past the last.  out_type, unless NULL, gets "f32[batch, 128]", "?" for what is not known;
  * the caller frees it. */
 TENON_API tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t edge, tenon_graph_edge_t *out_edge,
                                           char **out_type);
 
-typedef struct tenon_builder_t tenon_builder_t;
+/* What is known of any value: its dtype, and extents as inference found them; the graph lends it. */
+TENON_API tenon_status_t tenon_graph_value(const tenon_graph_t *graph, tenon_edge_t edge, tenon_port_t *out_port);
+
 /* A builder belongs to one thread at a time.  Names are for messages, dumps and ports; NULL: made up. */
 TENON_API tenon_status_t tenon_builder_create(tenon_builder_t **out_builder);
 TENON_API void tenon_builder_release(tenon_builder_t *builder);
@@ -885,6 +851,15 @@ TENON_API tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char
                                             const tenon_value_t *attrs, const tenon_operand_t *operands,
                                             tenon_edge_t *out_edges, int32_t output_count);
 TENON_API tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge);
+/* Copies of another graph's inputs, of one of its nodes, of its outputs.  `edges` has a place for each value of `graph`: where it
+ * is in the builder, -1: nowhere yet.  Inputs and results are entered; constants come when a node or output first names one.
+ * INVALID: a value that is nowhere and no constant; NULL as `edges` is none. */
+TENON_API tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                                   tenon_edge_t *edges);
+TENON_API tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_graph_t *graph, int32_t node,
+                                                 tenon_edge_t *edges);
+TENON_API tenon_status_t tenon_builder_copy_outputs(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                                    tenon_edge_t *edges);
 /* On: from here on each node is inferred when it is added, and what inference refuses is not added; off, as at the start:
  * tenon_builder_finish finds it. */
 TENON_API void tenon_builder_check(tenon_builder_t *builder, int32_t is_on);
@@ -892,6 +867,22 @@ TENON_API void tenon_builder_check(tenon_builder_t *builder, int32_t is_on);
 TENON_API tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t edge, tenon_port_t *out_port);
 /* Verifies and gives the graph; the builder is empty afterwards, or as it was if this fails. */
 TENON_API tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph);
+
+/* What libraries bring to change graphs with: passes and partitioners (tenon/graph.h), by the name "library::name". */
+typedef struct tenon_pass_info_t { /* texts live as long as the library; NULL: not stated */
+  uint32_t size;
+  int32_t strategy_count; /* of a partitioner; -1: it is a pass */
+  const char *name;       /* "library::name" */
+  const char *doc, *library, *library_path;
+  const char *const *strategies; /* "name: ns::operator" of each */
+} tenon_pass_info_t;
+/* The i-th of all libraries that are loaded; RANGE past the last. */
+TENON_API tenon_status_t tenon_pass_info(int32_t index, tenon_pass_info_t *info);
+/* Applies one: `options` are what its library makes of them.  A partitioner puts nodes of its library in place of parts of the
+ * graph.  The graph stays as it is, also when this fails; the result may be the same graph, with one more reference.
+ * Errors: NOT_FOUND, with those that there are; what the library says; a result that is no graph. */
+TENON_API tenon_status_t tenon_graph_apply(const tenon_graph_t *graph, const char *name, const tenon_option_t *options,
+                                           int32_t option_count, tenon_graph_t **out_graph);
 
 /* ---- executables ------------------------------------------------------------------------------------------------ */
 

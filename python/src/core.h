@@ -161,5 +161,8 @@ bool value_check(PyObject *object); /* is it a tenon.graph.Value? */
 PyObject *graph_nodes(PyObject *self, PyObject *unused);
 PyObject *graph_values(PyObject *self, PyObject *unused);
 PyObject *graph_ports(PyObject *self, PyObject *unused);
+/* transform.c */
+PyObject *graph_apply(PyObject *self, PyObject *arguments);
+PyObject *graph_passes(PyObject *module, PyObject *unused);
 
 #endif

@@ -303,6 +303,7 @@ static PyMethodDef graph_methods[] = {
     {"_nodes", graph_nodes, METH_NOARGS, NULL},
     {"_values", graph_values, METH_NOARGS, NULL},
     {"_ports", graph_ports, METH_NOARGS, NULL},
+    {"_apply", graph_apply, METH_VARARGS, NULL},
     {"save", save, METH_O,
      "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node of domain "
      "NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a file cannot say is an error, and "
@@ -340,6 +341,7 @@ static PyType_Slot executable_slots[] = {
 static PyType_Spec executable_spec = {"tenon.graph.Executable", sizeof(executable_t), 0, Py_TPFLAGS_DEFAULT,
                                       executable_slots};
 static PyMethodDef functions[] = {{"graph_load", load, METH_O, "graph_load(path)\n--\n\nReads a model (ONNX)."},
+                                  {"graph_passes", graph_passes, METH_NOARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
 
 bool graphs_add(PyObject *module) {

@@ -18,7 +18,7 @@ from . import _core, _picture, _signature
 from ._core import Builder, Executable, Graph, Value
 from ._library import Namespaces
 
-__all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Value", "load", "ops"]
+__all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Value", "load", "ops", "passes"]
 
 
 def load(path):
@@ -59,7 +59,28 @@ def _svg(graph, path=None, most=_picture.MOST):
         file.write(text)
 
 
+class Pass(NamedTuple):
+    """What a library brings to change graphs with, by apply: name, text, strategies (None: it is a pass, no partitioner), and where
+    the library's file is."""
+    name: str
+    doc: str
+    strategies: list
+    library_path: str
+
+
+def passes():
+    """Those of all libraries that are loaded."""
+    return [Pass(*each) for each in _core.graph_passes()]
+
+
+def _apply(graph, name, /, **options):
+    """A graph made of this one by a pass or a partitioner of a library that is loaded: apply("library::name", key=value).  Values
+    of options go to it as texts: str(value)."""
+    return graph._apply(name, [(key, str(value)) for key, value in options.items()])
+
+
 # Graph is a type of C; these are its methods in Python.
+Graph.apply = _apply
 Graph.nodes, Graph.values = property(_nodes), property(_values)
 Graph.svg, Graph._repr_svg_, Graph.__repr__ = _svg, _picture.svg, _picture.line
 

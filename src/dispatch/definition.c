@@ -12,8 +12,10 @@
 #include "core/dtype.h"
 #include "core/match.h"
 #include "dispatch/call.h"
+#include "dispatch/infer.h"
 #include "dispatch/iterator.h"
 #include "dispatch/table.h"
+#include "dispatch/transform.h"
 
 void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
   if (b->failed) return; /* out of memory: what else seems wrong may follow from that */
@@ -84,7 +86,7 @@ static void begin_op(tn_definition_t *b, const char *schema) {
   op->name = op->schema.full, op->library = b->library, op->context = b->library->context, op->version = 1,
   op->draws = -1;
   op->input_count = op->schema.input_count, op->output_count = op->schema.output_count;
-  op->defaults = op->schema.defaults, op->dispatch_input = -1;
+  op->defaults = op->schema.defaults, op->dispatch_input = -1, op->body = -1;
   op->arena = arena;
   b->drafts[b->count++] = (tn_draft_t){op, {0}};
   b->op = op;
@@ -384,6 +386,12 @@ static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
   else b->library->bridge = table;
 }
 
+static void add_transform(tn_definition_t *b, const tenon_item_t *item, bool is_pass) {
+  char why[512];
+  if (!tn_transform_add(b->library, is_pass ? item->text : NULL, is_pass ? NULL : item->text, why, sizeof why))
+    tn_definition_offend(b, TENON_INVALID, "%s", why);
+}
+
 static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   uint32_t tag = item->tag & ~TENON_MUST;
   switch (tag) {
@@ -410,10 +418,12 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_CLOSE: b->close = (tenon_free_fn)item->function; return;
   case TENON_TAG_DEVICE: add_device(b, item->text); return;
   case TENON_TAG_BRIDGE: add_bridge(b, item->text); return;
+  case TENON_TAG_PASS:
+  case TENON_TAG_PARTITIONER: add_transform(b, item, tag == TENON_TAG_PASS); return;
   case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
   default: break;
   }
-  if (tag > TENON_TAG_BRIDGE) { /* newer than this host */
+  if (tag > TENON_TAG_PARTITIONER) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(b, TENON_UNIMPLEMENTED,
                            "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",
@@ -475,10 +485,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_LOOP:
   case TENON_TAG_ROW:
   case TENON_TAG_SOURCE: add_kernel(b, item); break;
-  case TENON_TAG_SUBGRAPH:
-    if (item->tag & TENON_MUST)
-      tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: this host has no subgraph kernels", op->name);
-    break;
+  case TENON_TAG_SUBGRAPH: set_text(b, &texts->body, item, "BODY"); break;
   default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
   }
 }
@@ -521,6 +528,23 @@ static bool is_view_operator(const tenon_op_t *op) {
   return marked;
 }
 
+/* The attribute whose graph says what the results are: of one list of tensors, from another. */
+static void set_body(tn_definition_t *b, tenon_op_t *op, const char *body) {
+  const tn_schema_t *s = &op->schema;
+  if (!body) return;
+  op->body = tn_schema_attr(s, body, strlen(body));
+  if (op->body < 0 || s->attrs[op->body].kind != TENON_KIND_GRAPH)
+    tn_definition_offend(b, TENON_INVALID, "%s: BODY '%s': expected the name of an attribute of kind graph", op->name,
+                         body);
+  else if (s->input_count != 1 || s->inputs[0].kind != TENON_KIND_TENSORS || s->output_count != 1 ||
+           s->outputs[0].kind != TENON_KIND_TENSORS || s->outputs[0].count_attr < 0)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: BODY: expected a schema such as '(Tensor[] inputs, *, graph %s, int count) -> "
+                         "Tensor[count]'",
+                         op->name, body);
+  op->body_infer = op->infer, op->infer = tn_infer_through_body;
+}
+
 /* Parses the texts of an operator whose items are all there, and builds its table. */
 static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
   tn_arena_t *arena = &op->arena;
@@ -536,6 +560,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
   check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
   check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
+  set_body(b, op, t.body);
   check(b, tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
   op->where_text = t.where, op->reuse_text = t.reuse;
   if (op->gradient.text && b->offence_count == before) tn_gradient_walk(&op->gradient, gradient_operator, b);

@@ -368,3 +368,18 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
   }
   return TENON_OK;
 }
+
+/* ---- bodies that are graphs --------------------------------------------------------------------------------------- */
+
+tenon_status_t (*tn_graph_infer)(const tenon_graph_t *, const tn_inference_t *, uint32_t, tenon_meta_t *const *,
+                                 uint32_t, tenon_meta_t *const *);
+
+tenon_status_t tn_infer_through_body(tenon_infer_t *infer) {
+  const tenon_op_t *op = infer->op;
+  const tenon_graph_t *graph = infer->attrs[op->body].as.graph;
+  const tenon_meta_t *in = infer->inputs[0], *out = infer->outputs[0];
+  if (!tn_graph_infer || !graph)
+    return tn_fail(TENON_INVALID, "%s: its attribute %s is no graph", op->name, op->schema.attrs[op->body].name);
+  if (out) TN_TRY(tn_graph_infer(graph, (const tn_inference_t *)infer, in->count, in->items, out->count, out->items));
+  return op->body_infer ? op->body_infer(infer) : TENON_OK;
+}

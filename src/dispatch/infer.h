@@ -34,6 +34,12 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
 /* Infers.  inference->extents NULL: concrete.  Afterwards workspace and draws are known numbers (concrete). */
 tenon_status_t tn_infer(tn_inference_t *inference, const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                         tenon_meta_t *const *inputs, tenon_meta_t *const *outputs);
+/* The infer of operators whose body is a graph: results are what that graph's would be, then the operator's own. */
+tenon_status_t tn_infer_through_body(tenon_infer_t *infer);
+/* Of the graph's folder: what `graph` would make of these metas, without running it. */
+extern tenon_status_t (*tn_graph_infer)(const tenon_graph_t *graph, const tn_inference_t *inference,
+                                        uint32_t input_count, tenon_meta_t *const *inputs, uint32_t output_count,
+                                        tenon_meta_t *const *outputs);
 /* Concrete: what a run must make room for: the number itself, or a symbol's bound; -1: no bound. */
 int64_t tn_extent_bound(const tn_inference_t *inference, tenon_dim_t dim);
 tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b);

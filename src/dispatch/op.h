@@ -135,6 +135,8 @@ struct tenon_op_t {
   const int32_t *reuse; /* input of each result, -1: none */
   const char *doc, *where_text, *reuse_text;
   tenon_infer_fn infer;
+  int32_t body;              /* the attribute whose graph says what the results are; -1: none */
+  tenon_infer_fn body_infer; /* the library's own, after that; `infer` is the host's then */
   tenon_node_fn validate, create, prepare;
   tenon_free_fn destroy, release;
   void *context; /* of the library: infer, create, ... */

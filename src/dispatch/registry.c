@@ -64,6 +64,12 @@ const tenon_bridge_table_t *tn_registry_bridge(size_t index) {
   return found;
 }
 
+void tn_registry_walk(bool (*visit)(void *context, tn_library_t *library), void *context) {
+  tn_mutex_lock(&lock);
+  for (size_t i = 0; i < library_count && visit(context, libraries[i]);) i++;
+  tn_mutex_unlock(&lock);
+}
+
 static int by_name(const void *a, const void *b) {
   return strcmp((*(const tenon_op_t *const *)a)->name, (*(const tenon_op_t *const *)b)->name);
 }

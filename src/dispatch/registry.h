@@ -30,6 +30,8 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   const tenon_device_table_t *devices[TN_LIBRARY_DEVICES];
   tn_backend_t *backends[TN_LIBRARY_DEVICES];
   const tenon_bridge_table_t *bridge; /* NULL: it is none */
+  uint32_t transform_count;           /* passes and partitioners */
+  const struct tn_transform_t *transforms;
   tn_arena_t arena;
 };
 
@@ -62,6 +64,8 @@ void tn_registry_unuse(const tn_library_t *library);
 tn_library_t *tn_registry_library(const char *path);
 /* The bridges among the libraries, in the order in which they came; NULL past the last. */
 const tenon_bridge_table_t *tn_registry_bridge(size_t index);
+/* Shows the libraries in the order in which they came, with the mutex held, until visit says false. */
+void tn_registry_walk(bool (*visit)(void *context, tn_library_t *library), void *context);
 /* For whoever walks the kernels of an operator outside a call: libraries come and go. */
 void tn_registry_lock(void);
 void tn_registry_unlock(void);

@@ -35,7 +35,7 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
   tn_fail_list(code == TENON_OK ? TENON_INTERNAL : code, format, arguments);
   va_end(arguments);
   code = code == TENON_OK ? TENON_INTERNAL : code;
-  return head && head->phase != TENON_PHASE_DEVICE && head->op ? tn_prefix(code, "%s: ", head->op->name) : code;
+  return head && head->phase < TENON_PHASE_DEVICE && head->op ? tn_prefix(code, "%s: ", head->op->name) : code;
 }
 
 /* ---- temporaries ------------------------------------------------------------------------------------------------ */

@@ -236,36 +236,15 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
   return TENON_OK;
 }
 
-/* Axes of a port as inference found them, symbols by the text that they print as. */
-static tenon_status_t make_axes(const tenon_graph_t *graph, tenon_edge_t index, tn_arena_t *arena,
-                                tenon_axis_t **out_axes) {
-  const tn_edge_t *edge = &graph->edges[index];
-  size_t count = edge->ndim > 0 ? (size_t)edge->ndim : 0;
-  tenon_axis_t *axes = tn_arena_array(arena, count + 1, sizeof *axes);
-  if (!axes) return tn_no_memory("a graph", 0);
-  for (size_t d = 0; d < count; d++) {
-    tenon_dim_t dim = tn_extents_resolve(graph->extents, edge->dims[d]);
-    axes[d].extent = tenon_is_known(dim) ? dim.value : -1;
-    if (tenon_is_known(dim)) continue;
-    tn_text_t text = {0};
-    tn_extents_print(graph->extents, dim, &text);
-    if (!text.failed) axes[d].name = tn_arena_text(arena, tn_text_get(&text), text.size);
-    tn_text_clear(&text);
-    if (!axes[d].name) return tn_no_memory("a graph", 0);
-  }
-  *out_axes = axes;
-  return TENON_OK;
-}
-
 /* Ports of outputs, and of inputs whose rank was deduced. */
 static tenon_status_t make_ports(tenon_graph_t *graph) {
   graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
   if (!graph->output_axes) return tn_no_memory("a graph", 0);
   for (size_t i = 0; i < graph->output_count; i++)
-    TN_TRY(make_axes(graph, graph->outputs[i], &graph->arena, &graph->output_axes[i]));
+    TN_TRY(tn_axes_make(graph, graph->outputs[i], &graph->arena, &graph->output_axes[i]));
   for (size_t i = 0; i < graph->input_count; i++)
     if (!graph->input_axes[i] && graph->edges[graph->inputs[i]].ndim >= 0)
-      TN_TRY(make_axes(graph, graph->inputs[i], &graph->arena, &graph->input_axes[i]));
+      TN_TRY(tn_axes_make(graph, graph->inputs[i], &graph->arena, &graph->input_axes[i]));
   return TENON_OK;
 }
 
@@ -288,7 +267,7 @@ tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index,
     return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, builder->graph->edge_count);
   const tn_edge_t *edge = &builder->graph->edges[index];
   tn_arena_clear(&builder->lent);
-  TN_TRY(make_axes(builder->graph, index, &builder->lent, &axes));
+  TN_TRY(tn_axes_make(builder->graph, index, &builder->lent, &axes));
   tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, axes, index, edge->layout};
   return tn_port_give(&port, out_port);
 }

@@ -49,6 +49,7 @@ struct tenon_graph_t {
   tenon_axis_t **input_axes;  /* ports, as the builder was told */
   tenon_axis_t **output_axes; /* as inference found them; the graph's arena */
   size_t axes_capacity;
+  tenon_axis_t **value_axes;       /* of all values, made when they are asked for; the graph's arena */
   const tenon_graph_t **subgraphs; /* retained: of attributes */
   size_t subgraph_count, subgraph_capacity;
   const tn_library_t **libraries; /* in use: of the nodes' operators, each once */
@@ -70,6 +71,11 @@ tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge
 tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op,
                                  const tenon_value_t *attrs, const tenon_operand_t *operands, int32_t output_count,
                                  tn_node_t **out_node);
+/* Axes of a value as inference found them, symbols by the text that they print as. */
+tenon_status_t tn_axes_make(const tenon_graph_t *graph, tenon_edge_t edge, tn_arena_t *arena, tenon_axis_t **out_axes);
+/* Makes a constant of another graph, if it is not there yet; edges as for tenon_builder_copy_node. */
+tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph, tenon_edge_t edge,
+                                tenon_edge_t *edges);
 /* As much of a port as the caller has room for. */
 tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port);
 /* A private copy for the compiler (shares constants). */

@@ -418,7 +418,10 @@ static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, u
   return status;
 }
 
-void tn_graph_start(void) { tn_evaluate = evaluate; }
+void tn_graph_start(void) {
+  tn_evaluate = evaluate;
+  tn_body_start();
+}
 
 /* ---- dumps ------------------------------------------------------------------------------------------------------ */
 

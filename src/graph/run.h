@@ -3,5 +3,6 @@
 #define TN_GRAPH_RUN_H
 
 void tn_graph_start(void);
+void tn_body_start(void); /* a part of it */
 
 #endif

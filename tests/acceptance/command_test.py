@@ -293,6 +293,20 @@ class Build(Command):
         self.assertIn("[7, 7]", self.fine("run", "m.onnx", "--ops", "seven.so", "-i", "ones", "-d", "n=2"))
         self.assertIn("more than three", self.fails(1, "run", "m.onnx", "--ops", "seven.so", "-i", "ones", "-d", "n=4"))
 
+    def test_passes_of_a_library_are_listed_shown_and_applied(self):
+        document = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")
+        source = re.search(r"```c\n(static tenon_status_t calm.*?)```", document, re.S).group(1)
+        self.write("surgery.c", "#include <stdlib.h>\n#include <string.h>\n#include <tenon/graph.h>\n" + source)
+        self.fine("build", "surgery.c")
+        self.assertRegex(self.fine("ops", "surgery.so"), "surgery::calm +pass +tanh in place of sigmoid")
+        shown = self.fine("show", "--ops", "surgery.so", "surgery::calm")
+        self.assertRegex(shown, "(?s)kind +pass.*about +tanh in place.*library +surgery")
+        self.write("m.onnx", one("Sigmoid", shape=(2,)))
+        self.assertIn("[0, 0]", self.fine("run", "m.onnx", "--ops", "surgery.so", "--apply", "surgery::calm", "-i", "zeros"))
+        self.assertIn("[0.5, 0.5]", self.fine("run", "m.onnx", "-i", "zeros"))
+        self.assertIn("no pass or partitioner 'surgery::other' (there are: surgery::calm", self.fails(1, "run", "m.onnx", "--ops", "surgery.so", "--apply", "surgery::other"))
+        self.assertIn("expected KEY=VALUE", self.fails(1, "run", "m.onnx", "--ops", "surgery.so", "--apply", "surgery::calm,quick"))
+
     def test_sources_of_several_languages_and_objects_make_one_library(self):
         self.write("toy.c", TWICE.replace("floorf(x[i])", "more(x[i])").replace(
             "static tenon_status_t", "float more(float x);\nstatic tenon_status_t", 1))

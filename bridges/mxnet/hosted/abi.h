@@ -13,6 +13,8 @@ typedef void (*author_fn)(void); /* a function of the author's */
 typedef void *(*allocate_fn)(void *handle, int bytes);
 typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, void **data, int64_t **indices,
                           int64_t **indptr);
+typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim, const char *device, int id, int dtype,
+                             const char *name, int is_arg, void **data);
 
 /* clang-format off */
 #define ATTRIBUTES const char *const *keys, const char *const *values, int count
@@ -48,6 +50,28 @@ typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, voi
   X(int, _opCallFStatefulCompute, 7, (int is_forward, void *state, COMPUTE)) \
   X(int, _partRegSize, 7, (void)) \
   X(int, _passRegSize, 7, (void))
+#define PARAMS(kind) \
+  const char *const *kind##_names, int kind##_count, void *const *kind##_data, const int64_t *const *kind##_shapes, \
+  const int *kind##_ndims, const int *kind##_dtypes, const size_t *kind##_versions, const char *const *kind##_devices, \
+  const int *kind##_ids
+/* Of libraries with partitioners, and with passes. */
+#define ABI_PARTITIONERS(X) \
+  X(int, _partRegGetCount, 7, (int index, const char **name)) \
+  X(void, _partRegGet, 7, (int partitioner, int strategy, const char **name, author_fn *supported, author_fn *selector, \
+    author_fn *review, const char **op)) \
+  X(int, _partCallSupportedOps, 7, (author_fn, const char *json, int node_count, int *ids, ATTRIBUTES)) \
+  X(int, _partCallCreateSelector, 7, (author_fn, const char *json, void **selector, ATTRIBUTES)) \
+  X(void, _partCallSelect, 7, (void *selector, int node, int *takes)) \
+  X(void, _partCallSelectInput, 7, (void *selector, int node, int input, int *takes)) \
+  X(void, _partCallSelectOutput, 7, (void *selector, int node, int output, int *takes)) \
+  X(void, _partCallFilter, 7, (void *selector, int *candidates, int candidate_count, int **kept, int *kept_count)) \
+  X(void, _partCallReset, 7, (void *selector)) \
+  X(int, _partCallReviewSubgraph, 7, (author_fn, const char *json, int id, int *accepts, ATTRIBUTES, char ***new_keys, \
+    char ***new_values, int *new_count, PARAMS(arg), PARAMS(aux)))
+#define ABI_PASSES(X) \
+  X(void, _passRegGet, 7, (int index, author_fn *pass, const char **name)) \
+  X(int, _passCallGraphPass, 7, (author_fn, const char *json, char **new_json, ATTRIBUTES, const char *name, PARAMS(arg), \
+    PARAMS(aux), parameter_fn, const void *handle))
 /* clang-format on */
 
 enum {
@@ -65,6 +89,8 @@ enum { STORAGE_DENSE, STORAGE_ROWS, STORAGE_CSR };
 #define ABI_POINTER(result, name, since, parameters) result(*name) parameters;
 typedef struct abi_t {
   ABI(ABI_POINTER)
+  ABI_PARTITIONERS(ABI_POINTER)
+  ABI_PASSES(ABI_POINTER)
 } abi_t;
 typedef int (*create_7_fn)(author_fn, ATTRIBUTES, void **state);
 

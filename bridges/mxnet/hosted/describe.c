@@ -91,6 +91,34 @@ static void add_common(writer_t *w) {
 /* The object that forward used; what has none makes a state of its own, of the same attributes. */
 static const char *state_of(const hosted_op_t *op) { return op->create.cpu || op->create.gpu ? ", @state" : ""; }
 
+/* Inputs and results of an operator of subgraphs are those of its graph. */
+static void add_subgraph(writer_t *w, const hosted_op_t *op) {
+  static const char *const attributes = "graph " HOSTED_ATTR_GRAPH ", int " HOSTED_ATTR_COUNT ", str[] **attributes";
+  add(w, "%s(Tensor[] inputs, *, %s) -> Tensor[" HOSTED_ATTR_COUNT "] outputs", op->name, attributes);
+  text_item(w, TENON_TAG_OP);
+  add_doc(w, op, " of subgraphs");
+  item(w, (tenon_item_t)TENON_TYPES("inputs, outputs = ?"));
+  item(w, (tenon_item_t)TENON_BODY(HOSTED_ATTR_GRAPH));
+  item(w, (tenon_item_t)TENON_INFER(infer_subgraph));
+  add_common(w);
+  add(w,
+      "inputs: _backward_%s(grad.outputs, inputs, outputs, @state, " HOSTED_ATTR_GRAPH "=" HOSTED_ATTR_GRAPH
+      ", " HOSTED_ATTR_COUNT "=" HOSTED_ATTR_COUNT ", attributes=attributes)",
+      op->name);
+  text_item(w, TENON_TAG_GRADIENT);
+  add_kernels(w, &op->forward, &op->create, run_forward);
+  add(w, "_backward_%s(Tensor[] gradients, Tensor[] inputs, Tensor[] outputs, *, %s) -> Tensor[] results", op->name,
+      attributes);
+  text_item(w, TENON_TAG_OP);
+  add(w, "Gradient of %s.", op->name);
+  text_item(w, TENON_TAG_DOC);
+  item(w, (tenon_item_t)TENON_TYPES("gradients, inputs, outputs, results = ?"));
+  item(w, (tenon_item_t)TENON_INFER(infer_backward));
+  item(w, (tenon_item_t)TENON_GRADIENT("gradients, inputs, outputs: error"));
+  add_common(w);
+  add_kernels(w, &op->backward, &op->create, run_backward);
+}
+
 static void add_list(writer_t *w, const hosted_op_t *op) {
   const char *overload = op->in_count < 0 ? "" : ".list";
   add(w, "%s%s(Tensor[] inputs, *, str[] **attributes) -> Tensor[] outputs", op->name, overload);
@@ -203,14 +231,18 @@ static void count_arguments(hosted_op_t *op) {
 bool hosted_describe(hosted_t *l, char *why, size_t capacity) {
   static const char *const systems[] = {[7] = "1.7", [10] = "1.8", [11] = "1.9 or 2.0"};
   writer_t w = {.library = l};
-  l->items = calloc((size_t)(l->op_count + 1) * 2 * ITEMS_AN_OP, sizeof *l->items);
+  l->items = calloc(((size_t)(l->op_count + 1) * 2 * ITEMS_AN_OP + (size_t)(l->pass_count + l->partitioner_count)),
+                    sizeof *l->items);
   if (!l->items) return snprintf(why, capacity, "out of memory"), false;
   add(&w, "library of MXNet %s, interface %d", systems[l->version], l->version);
   text_item(&w, TENON_TAG_ABOUT);
+  for (int i = 0; i < l->pass_count; i++) item(&w, (tenon_item_t)TENON_PASS(&l->passes[i].table));
+  for (int i = 0; i < l->partitioner_count; i++) item(&w, (tenon_item_t)TENON_PARTITIONER(&l->partitioners[i].table));
   for (int i = 0; i < l->op_count; i++) {
     count_arguments(&l->ops[i]);
     if (l->ops[i].in_count >= 0) add_fixed(&w, &l->ops[i]);
-    add_list(&w, &l->ops[i]);
+    if (l->ops[i].is_subgraph) add_subgraph(&w, &l->ops[i]);
+    else add_list(&w, &l->ops[i]);
   }
   snprintf(l->version_text, sizeof l->version_text, "%d", l->version);
   l->descriptor =

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 
 extern "C" int guard_call(int (*function)(void *), void *argument, char *why, size_t capacity) {
   try {
@@ -13,3 +14,5 @@ extern "C" int guard_call(int (*function)(void *), void *argument, char *why, si
   }
   return -1;
 }
+
+extern "C" void guard_throw(const char *why) { throw std::runtime_error(why); }

@@ -5,9 +5,15 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <tenon/bridge.h>
+#include <tenon/graph.h>
 #include <tenon/tenon.h>
 
 #include "abi.h"
+
+#define HOSTED_SUBGRAPH "subgraph_sym_json" /* the attribute by which operators of subgraphs get theirs */
+#define HOSTED_ATTR_GRAPH "_subgraph"       /* what they are in the schema: names that libraries do not use */
+#define HOSTED_ATTR_COUNT "_count"
+#define HOSTED_EXTRA "__ext_extra_inputs__" /* that says how many inputs come after those that parseAttrs knows */
 
 enum { WHY = 900 }; /* bytes of a message */
 
@@ -25,6 +31,25 @@ typedef struct hosted_op_t {
   uint64_t written;        /* bit i: input i, without attributes */
 } hosted_op_t;
 
+typedef struct hosted_pass_t {
+  tenon_pass_t table; /* first: what Tenon's calls have */
+  struct hosted_t *library;
+  author_fn function;
+} hosted_pass_t;
+
+typedef struct hosted_strategy_t {
+  tenon_strategy_t table;
+  struct hosted_t *library;
+  author_fn supported, selector, review;
+} hosted_strategy_t;
+
+typedef struct hosted_partitioner_t {
+  tenon_partitioner_t table;
+  hosted_strategy_t *strategies;
+  const tenon_strategy_t **tables;
+  int count;
+} hosted_partitioner_t;
+
 typedef struct hosted_t { /* as long as the process */
   struct hosted_t *next;
   char *path, *ns;
@@ -34,8 +59,10 @@ typedef struct hosted_t { /* as long as the process */
   int message_count; /* that were read */
   bool is_random;    /* it draws numbers */
   pthread_mutex_t messages;
-  int op_count;
+  int op_count, pass_count, partitioner_count;
   hosted_op_t *ops;
+  hosted_pass_t *passes;
+  hosted_partitioner_t *partitioners;
   tenon_descriptor_t descriptor;
   char version_text[24];
   tenon_item_t *items;
@@ -45,6 +72,13 @@ typedef struct hosted_t { /* as long as the process */
 
 /* Reads a library, or finds it among those that were; `why` says why not. */
 tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t capacity);
+/* The library that Tenon knows by this path; NULL: it is none of MXNet's. */
+const hosted_t *hosted_of(const char *path);
+/* The operator of this name, of that library or, if it has none, of another; NULL: there is none. */
+const hosted_op_t *hosted_find_op(const hosted_t *library, const char *name);
+/* Reads its passes and partitioners; transforms_free frees them. */
+bool transforms_read(hosted_t *library, char *why, size_t capacity);
+void transforms_free(hosted_t *library);
 /* What the library has said since it was asked last, or "" : put behind `why`, which says what failed. */
 void hosted_messages(hosted_t *library, char *why, size_t capacity);
 /* Makes library->descriptor. */

@@ -179,14 +179,23 @@ tenon_status_t infer_forward(tenon_infer_t *infer) {
   char why[WHY] = "";
   tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
   if (s->is_list) {
-    if (in[0]->count != (uint32_t)s->in_count)
-      return tenon_fail(infer, TENON_INVALID, "with these attributes it has %d inputs: found %u", s->in_count,
-                        in[0]->count);
+    if (in[0]->count != (uint32_t)(s->in_count + s->extra))
+      return tenon_fail(infer, TENON_INVALID, "with these attributes it has %d inputs: found %u",
+                        s->in_count + s->extra, in[0]->count);
     tenon_status_t status = infer->host->list(infer, 0, (uint32_t)s->out_count);
     if (status != TENON_OK) return status;
     in = in[0]->items, out = out[0]->items;
   }
   return infer_all(s, in, out, why, sizeof why) ? TENON_OK : tenon_fail(infer, TENON_INVALID, "%s", why);
+}
+
+tenon_status_t infer_subgraph(tenon_infer_t *infer) {
+  const state_t *s = infer->state;
+  if (infer->inputs[0]->count != (uint32_t)(s->in_count + s->extra))
+    return tenon_fail(infer, TENON_INVALID, "its graph has %d inputs, and passes added %d: found %u", s->in_count,
+                      s->extra, infer->inputs[0]->count);
+  if (s->op->library->is_random) infer->draws = tenon_extent(1);
+  return TENON_OK;
 }
 
 static void copy_meta(tenon_meta_t *to, const tenon_meta_t *from) {
@@ -214,15 +223,15 @@ tenon_status_t infer_backward(tenon_infer_t *infer) {
   const state_t *s = infer->state;
   tenon_meta_t *const *in = infer->inputs + s->out_count, *const *out = infer->outputs;
   if (s->is_list) {
-    const uint32_t counts[] = {(uint32_t)s->out_count, (uint32_t)s->in_count, (uint32_t)s->out_count};
+    const uint32_t counts[] = {(uint32_t)s->out_count, (uint32_t)(s->in_count + s->extra), (uint32_t)s->out_count};
     for (int i = 0; i < 3; i++)
       if (infer->inputs[i]->count != counts[i])
         return tenon_fail(infer, TENON_INVALID, "expected gradients of %d outputs, then %d inputs, then %d outputs",
-                          s->out_count, s->in_count, s->out_count);
-    tenon_status_t status = infer->host->list(infer, 0, (uint32_t)s->in_count);
+                          s->out_count, s->in_count + s->extra, s->out_count);
+    tenon_status_t status = infer->host->list(infer, 0, (uint32_t)(s->in_count + s->extra));
     if (status != TENON_OK) return status;
     in = infer->inputs[1]->items, out = infer->outputs[0]->items;
   }
-  for (int i = 0; i < s->in_count; i++) copy_meta(out[i], in[i]);
+  for (int i = 0; i < s->in_count + s->extra; i++) copy_meta(out[i], in[i]);
   return s->op->storages ? infer_backward_layouts(infer, out) : TENON_OK;
 }

@@ -17,6 +17,7 @@ bool infer_shapes(const state_t *state, const int *ndims, const int64_t *extents
 void shapes_free(shapes_t *shapes);
 
 tenon_status_t infer_forward(tenon_infer_t *infer);
+tenon_status_t infer_subgraph(tenon_infer_t *infer); /* what its graph does not say */
 tenon_status_t infer_backward(tenon_infer_t *infer); /* gradients are as the inputs are */
 
 #endif

@@ -159,6 +159,7 @@ static bool read_ops(hosted_t *l, char *why, size_t capacity) {
 static void release(hosted_t *l) {
   for (int i = 0; i < l->op_count && l->ops; i++) free((char *)(uintptr_t)l->ops[i].name);
   for (size_t i = 0; i < l->text_count; i++) free(l->texts[i]);
+  transforms_free(l);
   free(l->ops), free(l->texts), free(l->items), free(l->path), free(l->ns);
   if (l->handle) dlclose(l->handle);
   pthread_mutex_destroy(&l->messages);
@@ -192,8 +193,28 @@ static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
   tenon_status_t status = start(l, why, capacity);
   if (status != TENON_OK) return status;
   l->is_random = dlsym(l->handle, TWISTER "clEv") || dlsym(l->handle, TWISTER "11_M_gen_randEv");
-  if (!read_ops(l, why, capacity) || !hosted_describe(l, why, capacity)) return TENON_INVALID;
+  if (!read_ops(l, why, capacity) || !transforms_read(l, why, capacity) || !hosted_describe(l, why, capacity))
+    return TENON_INVALID;
   return TENON_OK;
+}
+
+const hosted_t *hosted_of(const char *path) {
+  const hosted_t *at = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
+  while (at && (!path || strcmp(at->path, path) != 0)) at = at->next;
+  return at;
+}
+
+static const hosted_op_t *find_op(const hosted_t *library, const char *name) {
+  for (int i = 0; i < library->op_count; i++)
+    if (strcmp(library->ops[i].name, name) == 0) return &library->ops[i];
+  return NULL;
+}
+
+const hosted_op_t *hosted_find_op(const hosted_t *library, const char *name) {
+  const hosted_op_t *found = find_op(library, name);
+  for (const hosted_t *at = __atomic_load_n(&first, __ATOMIC_ACQUIRE); at && !found; at = at->next)
+    found = find_op(at, name);
+  return found;
 }
 
 tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t capacity) {
@@ -206,6 +227,7 @@ tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t c
   snprintf(why, capacity, "out of memory");
   if ((l->path = strdup(path)) && (l->ns = namespace_of(path))) status = read_all(l, why, capacity);
   if (status != TENON_OK) return release(l), status;
-  l->next = first, first = *out = l;
+  l->next = first, *out = l;
+  __atomic_store_n(&first, l, __ATOMIC_RELEASE);
   return TENON_OK;
 }

@@ -222,6 +222,9 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
       good = resize(&f, in[0].items);
       break;
     }
+  for (int o = 0; o < out.count && good && f.state->op->is_subgraph; o++)
+    if (!out.items[o]->data && tenon_count(out.items[o]) != 0)
+      good = false, snprintf(f.why, sizeof f.why, "the shape of result %d is not known before it runs", o);
   for (int p = 0, k = 0; p < in_parts; p++)
     for (int i = 0; i < in[p].count && good; i++) good = side_set(&f, &f.in, k++, in[p].items[i]);
   for (int o = 0; o < out.count && good; o++) good = side_set(&f, &f.out, o, out.items[o]);

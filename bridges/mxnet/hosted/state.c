@@ -83,6 +83,44 @@ static bool find_written(state_t *state, uint64_t *out, char *why, size_t capaci
   return good;
 }
 
+static bool find_extra(state_t *state, char *why, size_t capacity) {
+  for (int i = 0; i < state->count; i++) {
+    char *end;
+    if (strcmp(state->keys[i], HOSTED_EXTRA) != 0) continue;
+    const long extra = strtol(state->values[i], &end, 10);
+    if (*end || end == state->values[i] || extra < 0 || extra > 1 << 16)
+      return snprintf(why, capacity, "attribute %s='%.100s': expected how many inputs a pass added", HOSTED_EXTRA,
+                      state->values[i]),
+             false;
+    state->extra = (int)extra;
+  }
+  return true;
+}
+
+/* Of an operator of subgraphs: its graph says how many inputs and results it has. */
+static bool fits_subgraph(state_t *state, const tenon_value_t *attrs, char *why, size_t capacity) {
+  bool has_text = false;
+  if (!attrs[0].as.graph) return snprintf(why, capacity, "it has no graph"), false;
+  for (int i = 0; i < state->count; i++) has_text |= strcmp(state->keys[i], HOSTED_SUBGRAPH) == 0;
+  if (!has_text)
+    return snprintf(why, capacity, "attribute %s is missing: nodes of it are made by its library's partitioners",
+                    HOSTED_SUBGRAPH),
+           false;
+  state->in_count = tenon_graph_input_count(attrs[0].as.graph), state->out_count = (int)attrs[1].as.i;
+  return true;
+}
+
+bool state_counts(const hosted_op_t *op, const char *const *keys, const char *const *values, int count, int *out_in,
+                  int *out_out, char *why, size_t capacity) {
+  state_t state = {.op = op, .count = count, .in_count = -1, .out_count = -1};
+  asked_t asked = {.state = &state};
+  state.keys = (const char **)(uintptr_t)keys, state.values = (const char **)(uintptr_t)values;
+  if (!state_check(&state, guard_call(parse, &asked, why, capacity), "parseAttrs", why, capacity)) return false;
+  *out_in = state.in_count, *out_out = state.out_count;
+  if (state.in_count >= 0 && state.out_count >= 0 && state.out_count < 1 << 16) return true;
+  return snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state.in_count, state.out_count), false;
+}
+
 /* What the attributes say of the operator: against what its schema says. */
 static bool fits(state_t *state, char *why, size_t capacity) {
   const hosted_op_t *op = state->op;
@@ -146,7 +184,9 @@ tenon_status_t state_create(tenon_node_t *node) {
   if (!state) return tenon_fail(node, TENON_MEMORY, "%s: out of memory", op->name);
   pthread_mutex_init(&state->lock, NULL);
   state->op = op, state->is_list = is_list, state->in_count = state->out_count = -1;
-  if (set_attributes(state, &node->attrs[0], why, sizeof why) && fits(state, why, sizeof why))
+  if (set_attributes(state, &node->attrs[op->is_subgraph ? 2 : 0], why, sizeof why) &&
+      find_extra(state, why, sizeof why) &&
+      (op->is_subgraph ? fits_subgraph(state, node->attrs, why, sizeof why) : fits(state, why, sizeof why)))
     return node->state = state, TENON_OK;
   state_destroy(state);
   return tenon_fail(node, TENON_INVALID, "%s", why);
@@ -190,10 +230,10 @@ static bool make_object(create_t *c, const int64_t *key, unsigned *extents, char
 
 static instance_t *add_instance(state_t *state, tenon_device_t device, const int64_t *key, int size, char *why,
                                 size_t capacity) {
-  const size_t count = (size_t)state->in_count;
+  const size_t count = (size_t)(state->in_count + state->extra);
   instance_t *made = malloc(sizeof *made + (size_t)size * sizeof *key);
   char *room = malloc(count * (sizeof(unsigned *) + 2 * sizeof(int)) + (size_t)size * sizeof(unsigned) + 8);
-  create_t c = {.state = state, .device = device, .count = size ? state->in_count : 0};
+  create_t c = {.state = state, .device = device, .count = size ? (int)count : 0};
   c.function = device.type == 1 ? state->op->create.cpu : state->op->create.gpu;
   bool good = made && room;
   if (!good) snprintf(why, capacity, "out of memory");
@@ -214,9 +254,10 @@ instance_t *state_instance(state_t *state, tenon_device_t device, tenon_tensor_t
   int64_t few[64], *key = few;
   size_t size = 0, most = 0;
   const bool any_shape = state->op->library->version == 7;
-  for (int i = 0; i < state->in_count && !any_shape; i++) most += 2 + (size_t)inputs[i]->ndim;
+  const int count = state->in_count + state->extra;
+  for (int i = 0; i < count && !any_shape; i++) most += 2 + (size_t)inputs[i]->ndim;
   if (most > 64 && !(key = malloc(most * sizeof *key))) return snprintf(why, capacity, "out of memory"), NULL;
-  for (int i = 0; i < state->in_count && !any_shape; i++) {
+  for (int i = 0; i < count && !any_shape; i++) {
     key[size++] = dtype_to(inputs[i]->dtype), key[size++] = inputs[i]->ndim;
     for (int32_t d = 0; d < inputs[i]->ndim; d++) key[size++] = inputs[i]->shape[d];
   }

@@ -20,6 +20,7 @@ typedef struct state_t {
   char *text;   /* keys and values, each terminated */
   const char **keys, **values;
   int in_count, out_count;
+  int extra;        /* inputs behind those: what passes add, which only its functions know */
   uint64_t version; /* of inputs: a new one for each call, since nobody knows whether they were written to */
   pthread_mutex_t lock;
   instance_t *instances;
@@ -32,6 +33,9 @@ instance_t *state_instance(state_t *state, tenon_device_t device, tenon_tensor_t
                            size_t capacity);
 /* What an author's function said: `result` of guard_call; true: all is well, else `why` says what failed. */
 bool state_check(const state_t *state, int result, const char *what, char *why, size_t capacity);
+/* What parseAttrs says of these attributes. */
+bool state_counts(const hosted_op_t *op, const char *const *keys, const char *const *values, int count, int *out_in,
+                  int *out_out, char *why, size_t capacity);
 /* MXNet's number of a dtype; -1: it has none that libraries know. */
 int dtype_to(tenon_dtype_t dtype);
 bool dtype_from(int number, tenon_dtype_t *out);

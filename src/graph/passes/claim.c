@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
+#include "graph/groups.h"
 #include "graph/passes/pass.h"
 
 enum { NAMED = 4 }; /* nodes that a text of a group lists */
@@ -30,19 +31,18 @@ typedef struct claiming_t {
   tn_view_t whole;
   wish_t *wishes;
   size_t wish_count, wish_capacity;
-  const char **left;      /* of each node: why it was left; NULL: nothing was said */
-  int32_t *group_of;      /* of each node: 1 + its place among the claims that were taken, 0 */
-  const wish_t **members; /* of these, by that number */
-  int32_t *producers;     /* of each edge of the view: the node, -1 */
-  uint8_t *reached;       /* of each node: while paths are looked for */
-  tn_text_t back;         /* what was handed back, for the report */
-  uint32_t taken;         /* nodes */
+  const char **left;  /* of each node: why it was left; NULL: nothing was said */
+  tn_groups_t groups; /* of the graph's nodes: 1 + the place among the claims that were taken, 0 */
+  tn_text_t back;     /* what was handed back, for the report */
+  uint32_t taken;     /* nodes */
 } claiming_t;
 
 static const tenon_graph_view_t *view_of(const claiming_t *c) { return &c->whole.view; }
 static const tn_node_t *node_of(const claiming_t *c, uint32_t n) {
   return &c->executable->graph->nodes[c->whole.nodes[n]];
 }
+
+static int32_t *group_of(const claiming_t *c, uint32_t n) { return &c->groups.group_of[c->whole.nodes[n]]; }
 
 /* ---- what the plug-in says ---------------------------------------------------------------------------------------- */
 
@@ -94,8 +94,8 @@ static tenon_status_t check_members(const claiming_t *c, const wish_t *wish) {
     uint32_t n = wish->nodes[i];
     if (n >= view->node_count) return tn_fail(TENON_RANGE, "node %u: the graph has %u nodes", n, view->node_count);
     if (i && wish->nodes[i - 1] == n) return tn_fail(TENON_INVALID, "node '%s' is in it twice", view->nodes[n]->name);
-    if (c->group_of[n])
-      return tn_fail(TENON_EXISTS, "node '%s' is in group %d already", view->nodes[n]->name, (int)c->group_of[n]);
+    if (*group_of(c, n))
+      return tn_fail(TENON_EXISTS, "node '%s' is in group %d already", view->nodes[n]->name, (int)*group_of(c, n));
   }
   return TENON_OK;
 }
@@ -144,44 +144,18 @@ static tenon_status_t check_node(const claiming_t *c, uint32_t n) {
   return TENON_OK;
 }
 
-enum { OUT = 1, IN = 2 }; /* of `reached`: outside, behind the group; in the group */
-
-static bool reads(const claiming_t *c, uint32_t n, uint8_t mark) {
-  const tenon_graph_node_t *node = view_of(c)->nodes[n];
-  for (uint32_t k = 0; k < node->starts[node->argument_count]; k++) {
-    int32_t producer = c->producers[node->inputs[k]];
-    if (producer >= 0 && c->reached[producer] == mark) return true;
-  }
-  return false;
+static tenon_status_t check_paths(claiming_t *c, const wish_t *wish) {
+  const tn_node_t *nodes = c->executable->graph->nodes;
+  int32_t *members = tn_arena_array(&c->arena, wish->count, sizeof *members), left, back;
+  if (!members) return tn_no_memory("a claim", wish->count);
+  for (uint32_t i = 0; i < wish->count; i++) members[i] = c->whole.nodes[wish->nodes[i]];
+  if (!tn_groups_return(&c->groups, members, wish->count, &left, &back)) return TENON_OK;
+  return tn_fail(TENON_PRECONDITION,
+                 "a path leaves it, by node '%s' (%s), and comes back to node '%s' (%s): neither could run first",
+                 nodes[left].name, nodes[left].op->name, nodes[back].name, nodes[back].op->name);
 }
 
-/* A path that leaves the group and comes back; groups that were taken are passed as a whole. */
-static tenon_status_t check_paths(const claiming_t *c, const wish_t *wish) {
-  uint32_t count = view_of(c)->node_count;
-  int64_t first = -1;
-  memset(c->reached, 0, count);
-  for (uint32_t i = 0; i < wish->count; i++) c->reached[wish->nodes[i]] = IN;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (uint32_t n = 0; n < count; n++) {
-      if (c->reached[n] || !(reads(c, n, IN) || reads(c, n, OUT))) continue;
-      const wish_t *with = c->members[c->group_of[n]];
-      if (first < 0) first = n;
-      c->reached[n] = OUT, changed = true;
-      for (uint32_t k = 0; with && k < with->count; k++) c->reached[with->nodes[k]] = OUT;
-    }
-  }
-  for (uint32_t i = 0; i < wish->count; i++) {
-    if (!reads(c, wish->nodes[i], OUT)) continue;
-    const tenon_graph_node_t *back = view_of(c)->nodes[wish->nodes[i]], *out = view_of(c)->nodes[first];
-    return tn_fail(TENON_PRECONDITION,
-                   "a path leaves it, by node '%s' (%s), and comes back to node '%s' (%s): neither could run first",
-                   out->name, out->op, back->name, back->op);
-  }
-  return TENON_OK;
-}
-
-static tenon_status_t check(const claiming_t *c, const wish_t *wish) {
+static tenon_status_t check(claiming_t *c, const wish_t *wish) {
   TN_TRY(check_members(c, wish));
   for (uint32_t i = 0; i < wish->count; i++) {
     const tenon_graph_node_t *node = view_of(c)->nodes[wish->nodes[i]];
@@ -230,60 +204,26 @@ static void take_wish(claiming_t *c, const wish_t *wish, tn_text_t *report) {
     return;
   }
   e->claims[e->claim_count++] = claim;
-  c->members[e->claim_count] = wish;
-  for (uint32_t i = 0; i < wish->count; i++) c->group_of[wish->nodes[i]] = (int32_t)e->claim_count;
+  for (uint32_t i = 0; i < wish->count; i++) *group_of(c, wish->nodes[i]) = (int32_t)e->claim_count;
   c->taken += wish->count;
   tn_text_add(report, "  %s: %u nodes%s%s\n", claim.group->name, wish->count, *wish->reason ? ": " : "", wish->reason);
 }
 
-typedef struct order_t {
-  tn_node_t *nodes; /* in the new order */
-  bool *is_placed;  /* of each node, in the old one */
-  uint32_t count;
-} order_t;
-
-/* A node alone, or all of its group. */
-static const uint32_t *unit_of(const claiming_t *c, const uint32_t *n, uint32_t *out_count) {
-  const wish_t *group = c->members[c->group_of[*n]];
-  *out_count = group ? group->count : 1;
-  return group ? group->nodes : n;
-}
-
-static bool is_ready(const claiming_t *c, const order_t *order, const uint32_t *unit, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    const tenon_graph_node_t *node = view_of(c)->nodes[unit[i]];
-    for (uint32_t k = 0; k < node->starts[node->argument_count]; k++) {
-      int32_t producer = c->producers[node->inputs[k]];
-      bool is_own = producer >= 0 && c->group_of[producer] && c->group_of[producer] == c->group_of[*unit];
-      if (producer >= 0 && !is_own && !order->is_placed[producer]) return false;
-    }
-  }
-  return true;
-}
-
-/* Nodes of a group one after the other: rounds over the old order, in each of which all goes that is ready. */
+/* Nodes of a group one after the other. */
 static tenon_status_t arrange(claiming_t *c) {
   tenon_graph_t *g = c->executable->graph;
-  uint32_t total = view_of(c)->node_count;
-  order_t order = {tn_arena_array(&c->arena, total + 1, sizeof *order.nodes),
-                   tn_arena_array(&c->arena, total + 1, sizeof *order.is_placed), 0};
-  if (!order.nodes || !order.is_placed) return tn_no_memory("an order of nodes", total);
-  for (uint32_t before = UINT32_MAX; order.count < total && order.count != before;) {
-    before = order.count;
-    for (uint32_t n = 0, count; n < total; n++) {
-      const uint32_t *unit = unit_of(c, &n, &count);
-      if (order.is_placed[n] || !is_ready(c, &order, unit, count)) continue;
-      for (uint32_t i = 0; i < count; i++) {
-        order.nodes[order.count] = *node_of(c, unit[i]);
-        order.nodes[order.count++].group = c->group_of[n];
-        order.is_placed[unit[i]] = true;
-      }
-    }
+  size_t count;
+  int32_t *order = tn_arena_array(&c->arena, g->node_count + 1, sizeof *order);
+  tn_node_t *nodes = tn_arena_array(&c->arena, g->node_count + 1, sizeof *nodes);
+  if (!order || !nodes) return tn_no_memory("an order of nodes", g->node_count);
+  TN_TRY(tn_groups_order(&c->groups, &c->arena, order, &count));
+  for (size_t i = 0; i < count; i++) {
+    nodes[i] = g->nodes[order[i]];
+    nodes[i].group = c->groups.group_of[order[i]];
   }
-  if (order.count != total) return tn_fail(TENON_INTERNAL, "claimed groups wait for each other");
-  memcpy(g->nodes, order.nodes, total * sizeof *g->nodes);
-  g->node_count = total;
-  for (size_t n = 0; n < total; n++)
+  memcpy(g->nodes, nodes, count * sizeof *nodes);
+  g->node_count = count;
+  for (size_t n = 0; n < count; n++)
     for (int32_t o = 0; o < g->nodes[n].output_count; o++) g->edges[g->nodes[n].outputs[o]].producer = (int32_t)n;
   return TENON_OK;
 }
@@ -295,9 +235,9 @@ static void report_left(const claiming_t *c, tn_text_t *report) {
   const tenon_graph_view_t *view = view_of(c);
   for (uint32_t n = 0; n < view->node_count; n++) {
     uint32_t count = 0;
-    bool is_first = c->left[n] && !c->group_of[n];
+    bool is_first = c->left[n] && !*group_of(c, n);
     for (uint32_t k = 0; k < view->node_count && is_first; k++) {
-      if (!c->left[k] || c->group_of[k] || strcmp(c->left[k], c->left[n]) ||
+      if (!c->left[k] || *group_of(c, k) || strcmp(c->left[k], c->left[n]) ||
           strcmp(view->nodes[k]->op, view->nodes[n]->op))
         continue;
       is_first = k >= n, count++;
@@ -321,32 +261,11 @@ static tenon_status_t prepare(claiming_t *c) {
     if (g->nodes[n].op) nodes[count++] = (int32_t)n;
   TN_TRY(tn_view_create(g, nodes, count, &c->arena, &c->whole));
   c->left = tn_arena_array(&c->arena, count + 1, sizeof *c->left);
-  c->group_of = tn_arena_array(&c->arena, count + 1, sizeof *c->group_of);
-  c->reached = tn_arena_array(&c->arena, count + 1, sizeof *c->reached);
-  c->producers = tn_arena_array(&c->arena, view_of(c)->edge_count + 1, sizeof *c->producers);
-  if (!c->left || !c->group_of || !c->reached || !c->producers) return tn_no_memory("claims", count);
+  if (!c->left) return tn_no_memory("claims", count);
+  TN_TRY(tn_groups_create(g, &c->arena, &c->groups));
+  for (size_t n = 0; n < g->node_count; n++) c->groups.group_of[n] = g->nodes[n].group; /* of devices before this one */
   for (uint32_t n = 0; n < count; n++) /* the view is this pass's own */
     ((tenon_graph_node_t *)(uintptr_t)view_of(c)->nodes[n])->taken = is_taken(c, node_of(c, n));
-  for (uint32_t i = 0; i < view_of(c)->edge_count; i++) c->producers[i] = -1;
-  for (uint32_t n = 0; n < count; n++)
-    for (uint32_t o = 0; o < view_of(c)->nodes[n]->output_count; o++)
-      c->producers[view_of(c)->nodes[n]->outputs[o]] = (int32_t)n;
-  return TENON_OK;
-}
-
-/* Groups that devices before this one have: nodes of them stay together, and are not given again. */
-static tenon_status_t know_groups(claiming_t *c) {
-  const tenon_executable_t *e = c->executable;
-  for (size_t g = 0; g < e->claim_count; g++) {
-    uint32_t count = e->claims[g].view.view.node_count, at = 0;
-    wish_t *wish = tn_arena_array(&c->arena, 1, sizeof *wish);
-    uint32_t *nodes = tn_arena_array(&c->arena, count + 1, sizeof *nodes);
-    if (!wish || !nodes) return tn_no_memory("claims", count);
-    for (uint32_t n = 0; n < view_of(c)->node_count && at < count; n++)
-      if (node_of(c, n)->group == (int32_t)g + 1) nodes[at++] = n, c->group_of[n] = (int32_t)g + 1;
-    *wish = (wish_t){count, nodes, ""};
-    c->members[g + 1] = wish;
-  }
   return TENON_OK;
 }
 
@@ -363,9 +282,7 @@ static tenon_status_t claim(claiming_t *c, tn_text_t *report) {
   size_t before = e->claim_count, most = before + c->wish_count + 1;
   tn_claim_t *claims = tn_reallocate(e->claims, most * sizeof *claims);
   if (claims) e->claims = claims;
-  c->members = tn_arena_array(&c->arena, most, sizeof *c->members);
-  if (!claims || !c->members) return tn_no_memory("claims", c->wish_count);
-  TN_TRY(know_groups(c));
+  if (!claims) return tn_no_memory("claims", c->wish_count);
   for (size_t i = 0; i < c->wish_count; i++) take_wish(c, &c->wishes[i], &taken);
   if (e->claim_count > before) status = arrange(c);
   tn_text_add(report, "%zu %s with %u of %u nodes\n%s%s", e->claim_count - before,

@@ -392,7 +392,7 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
   const op_t *op = &ops[index];
   functions[index][0] = (any_fn)op->forward, functions[index][1] = (any_fn)op->backward;
   functions[index][2] = (any_fn)op->create;
-  *name = op->name, *is_subgraph = 0;
+  *name = op->name, *is_subgraph = !op->parse && op->create;
   *forward_devices = *backward_devices = *create_devices = cpu;
   *forward = &functions[index][0], *forward_count = op->forward != NULL;
   *backward = &functions[index][1], *backward_count = op->backward != NULL;
@@ -450,6 +450,9 @@ EXPORT int _opCallFStatefulCompute(int is_forward, void *state, COMPUTE) {
   return (is_forward ? call.object->forward : call.object->backward)(&call) != 0;
 }
 
+#ifdef TRANSFORMS
+#include TRANSFORMS
+#else
 /* Neither partitioners nor passes. */
 EXPORT int _partRegSize(void) { return 0; }
 EXPORT int _passRegSize(void) { return 0; }
@@ -468,3 +471,4 @@ NOTHING(_partCallReset)
 NOTHING(_partCallReviewSubgraph)
 NOTHING(_passRegGet)
 NOTHING(_passCallGraphPass)
+#endif

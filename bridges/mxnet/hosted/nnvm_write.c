@@ -1,0 +1,233 @@
+/* From a graph to JSON: variables where they are first read, nodes in the graph's order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nnvm.h"
+
+typedef struct writing_t {
+  nnvm_t *out;
+  const tenon_graph_t *whole; /* of a subgraph */
+  const tenon_edge_t *inputs;
+  writer_t text;
+  int32_t edge_count;
+  int32_t *places, *indices; /* of each value: the JSON's node and its result; -1 */
+} writing_t;
+
+static tenon_status_t failed(const writing_t *w) {
+  return w->text.failed ? mxnet_no_memory("a graph as JSON") : TENON_OK;
+}
+
+/* ---- attributes that MXNet adds ------------------------------------------------------------------------------------ */
+
+static tenon_status_t add_types(writing_t *w, const tenon_edge_t *edges, int32_t count, const char *comma) {
+  writer_t *t = &w->text;
+  writer_add(t, "%s\"__ext_shape__\": \"[", comma);
+  for (int32_t o = 0; o < count; o++) {
+    tenon_port_t port = {.size = sizeof port};
+    TENON_TRY(tenon_graph_value(w->out->graph, edges[o], &port));
+    writer_add(t, "%s[", o ? "," : "");
+    if (port.ndim < 0) writer_add(t, "None");
+    for (int32_t d = 0; d < port.ndim; d++) {
+      const int64_t extent = port.axes[d].extent;
+      writer_add(t, "%s%lld", d ? "," : "", extent >= 0 ? (long long)extent : -1LL);
+    }
+    writer_add(t, "]");
+  }
+  writer_add(t, "]\", \"__ext_dtype__\": \"[");
+  for (int32_t o = 0; o < count; o++) {
+    tenon_port_t port = {.size = sizeof port};
+    TENON_TRY(tenon_graph_value(w->out->graph, edges[o], &port));
+    writer_add(t, "%s%d", o ? "," : "", nnvm_dtype(port.dtype));
+  }
+  writer_add(t, "]\"");
+  return TENON_OK;
+}
+
+bool nnvm_is_aux(const tenon_graph_t *graph, tenon_edge_t edge) {
+  for (int32_t n = 0; n < tenon_graph_node_count(graph); n++) {
+    tenon_graph_part_t node = {.size = sizeof node};
+    tenon_op_info_t info = {.size = sizeof info};
+    if (tenon_graph_node(graph, n, &node) != TENON_OK) return false;
+    tenon_op_info(node.op, &info);
+    const bool is_norm = strcmp(info.name, "core::batch_norm") == 0;
+    for (int32_t i = 0; i < info.input_count; i++) {
+      tenon_argument_t about = {.size = sizeof about};
+      bool reads = false;
+      for (int32_t k = 0; k < node.operands[i].count; k++) reads |= node.operands[i].edges[k] == edge;
+      if (!reads) continue;
+      (void)tenon_op_argument(node.op, TENON_ARGUMENT_INPUT, i, &about);
+      if (about.is_written || (is_norm && i >= 3)) return true;
+    }
+  }
+  return false;
+}
+
+/* Of a variable of a subgraph: what it is outside. */
+static tenon_status_t add_origin(writing_t *w, tenon_edge_t edge) {
+  for (int32_t i = 0; i < tenon_graph_input_count(w->out->graph); i++) {
+    tenon_port_t port = {.size = sizeof port};
+    tenon_graph_edge_t outer = {.size = sizeof outer};
+    TENON_TRY(tenon_graph_input(w->out->graph, i, &port));
+    if (port.edge != edge) continue;
+    TENON_TRY(tenon_graph_edge(w->whole, w->inputs[i], &outer, NULL));
+    const bool is_arg = outer.node < 0;
+    writer_add(&w->text, "\"isArg\": \"%s\", ", is_arg ? "True" : "False");
+    if (is_arg) writer_add(&w->text, "\"argName\": "), writer_quote(&w->text, outer.name), writer_add(&w->text, ", ");
+    writer_add(&w->text, "\"isAux\": \"%s\", ", nnvm_is_aux(w->whole, w->inputs[i]) ? "True" : "False");
+    return TENON_OK;
+  }
+  writer_add(&w->text, "\"isArg\": \"False\", \"isAux\": \"False\", "); /* a constant that went along */
+  return TENON_OK;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t begin_node(writing_t *w, const char *op, const char *name, int32_t node, tenon_edge_t value) {
+  nnvm_t *o = w->out;
+  o->names[o->count] = name, o->nodes[o->count] = node, o->values[o->count] = value;
+  writer_add(&w->text, "%s{\"op\": ", o->count ? ",\n" : "");
+  writer_quote(&w->text, op);
+  writer_add(&w->text, ", \"name\": ");
+  writer_quote(&w->text, name);
+  o->count++;
+  return failed(w);
+}
+
+/* Inputs and constants are variables, of their own names. */
+static tenon_status_t need(writing_t *w, tenon_edge_t value) {
+  tenon_graph_edge_t edge = {.size = sizeof edge};
+  if (w->places[value] >= 0) return TENON_OK;
+  TENON_TRY(tenon_graph_edge(w->out->graph, value, &edge, NULL));
+  w->places[value] = w->out->count, w->indices[value] = 0;
+  TENON_TRY(begin_node(w, "null", edge.name, -1, value));
+  writer_add(&w->text, ", \"attrs\": {");
+  if (w->whole) TENON_TRY(add_origin(w, value));
+  TENON_TRY(add_types(w, &value, 1, ""));
+  writer_add(&w->text, "}, \"inputs\": []}");
+  return TENON_OK;
+}
+
+/* A name that no variable and no node before has. */
+static const char *name_node(writing_t *w, const char *name) {
+  char text[512];
+  for (int more = 0;; more++) {
+    bool is_taken = false;
+    const int size =
+        more ? snprintf(text, sizeof text, "%.480s_%d", name, more) : snprintf(text, sizeof text, "%s", name);
+    if (size >= (int)sizeof text) return NULL;
+    for (int32_t i = 0; i < w->out->count && !is_taken; i++) is_taken = strcmp(w->out->names[i], text) == 0;
+    for (tenon_edge_t e = 0; e < w->edge_count && !is_taken; e++) {
+      tenon_graph_edge_t edge = {.size = sizeof edge};
+      is_taken =
+          tenon_graph_edge(w->out->graph, e, &edge, NULL) == TENON_OK && edge.node < 0 && strcmp(edge.name, text) == 0;
+    }
+    if (!is_taken) return arena_text(&w->out->arena, text, strlen(text));
+  }
+}
+
+static tenon_status_t add_node(writing_t *w, int32_t n) {
+  tenon_graph_part_t node = {.size = sizeof node};
+  tenon_op_info_t info = {.size = sizeof info};
+  nnvm_op_t op;
+  TENON_TRY(tenon_graph_node(w->out->graph, n, &node));
+  tenon_op_info(node.op, &info);
+  TENON_TRY(nnvm_op(w->out->graph, &node, &w->out->arena, &op));
+  for (int32_t i = 0; i < info.input_count; i++)
+    for (int32_t k = 0; k < node.operands[i].count && !(op.left_out >> i & 1); k++)
+      TENON_TRY(need(w, node.operands[i].edges[k]));
+  const char *name = name_node(w, node.name);
+  if (!name)
+    return mxnet_fail(TENON_INVALID, "node '%.100s...': its name is too long for a library of MXNet", node.name);
+  w->out->ids[n] = w->out->count;
+  for (int32_t o = 0; o < node.output_count; o++)
+    w->places[node.outputs[o]] = w->out->count, w->indices[node.outputs[o]] = o;
+  TENON_TRY(begin_node(w, op.op, name, n, node.output_count ? node.outputs[0] : -1));
+  writer_add(&w->text, ", \"attrs\": {");
+  for (int i = 0; i < op.attr_count; i++) {
+    writer_quote(&w->text, op.names[i]), writer_add(&w->text, ": ");
+    writer_quote(&w->text, op.values[i]), writer_add(&w->text, ", ");
+  }
+  TENON_TRY(add_types(w, node.outputs, node.output_count, ""));
+  writer_add(&w->text, "}, \"inputs\": [");
+  const char *comma = "";
+  for (int32_t i = 0; i < info.input_count; i++)
+    for (int32_t k = 0; k < node.operands[i].count && !(op.left_out >> i & 1); k++, comma = ", ") {
+      const tenon_edge_t value = node.operands[i].edges[k];
+      writer_add(&w->text, "%s[%d, %d, 0]", comma, (int)w->places[value], (int)w->indices[value]);
+    }
+  writer_add(&w->text, "]%s%s%s}", op.subgraph ? ", \"subgraphs\": [" : "", op.subgraph ? op.subgraph : "",
+             op.subgraph ? "]" : "");
+  return failed(w);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t add_heads(writing_t *w) {
+  const nnvm_t *o = w->out;
+  const int32_t count = tenon_graph_output_count(o->graph);
+  tenon_port_t port = {.size = sizeof port};
+  for (int32_t i = 0; i < count; i++) {
+    TENON_TRY(tenon_graph_output(o->graph, i, &port));
+    TENON_TRY(need(w, port.edge));
+  }
+  writer_add(&w->text, "],\n\"arg_nodes\": [");
+  const char *comma = "";
+  for (int32_t i = 0; i < o->count; i++)
+    if (o->nodes[i] < 0) writer_add(&w->text, "%s%d", comma, (int)i), comma = ", ";
+  writer_add(&w->text, "],\n\"node_row_ptr\": [");
+  int32_t row = 0;
+  for (int32_t i = 0; i < o->count; i++) {
+    tenon_graph_part_t node = {.size = sizeof node, .output_count = 1};
+    if (o->nodes[i] >= 0) TENON_TRY(tenon_graph_node(o->graph, o->nodes[i], &node));
+    writer_add(&w->text, "%d, ", (int)row), row += node.output_count;
+  }
+  writer_add(&w->text, "%d],\n\"heads\": [", (int)row);
+  for (int32_t i = 0; i < count; i++) {
+    TENON_TRY(tenon_graph_output(o->graph, i, &port));
+    writer_add(&w->text, "%s[%d, %d, 0]", i ? ", " : "", (int)w->places[port.edge], (int)w->indices[port.edge]);
+  }
+  writer_add(&w->text, "]}");
+  return failed(w);
+}
+
+static int32_t count_edges(const tenon_graph_t *graph) {
+  tenon_graph_edge_t edge = {.size = sizeof edge};
+  int32_t low = 0, high = 1;
+  while (tenon_graph_edge(graph, high - 1, &edge, NULL) == TENON_OK && high < 1 << 29) low = high, high *= 2;
+  while (low < high) { /* all below low are there, high - 1 is not known to be */
+    const int32_t middle = low + (high - low) / 2;
+    if (tenon_graph_edge(graph, middle, &edge, NULL) == TENON_OK) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static tenon_status_t write_all(writing_t *w) {
+  nnvm_t *o = w->out;
+  const int32_t nodes = tenon_graph_node_count(o->graph);
+  w->edge_count = count_edges(o->graph);
+  const size_t most = (size_t)nodes + (size_t)w->edge_count + 1;
+  o->names = arena_take(&o->arena, most, sizeof *o->names), o->nodes = arena_take(&o->arena, most, sizeof *o->nodes);
+  o->values = arena_take(&o->arena, most, sizeof *o->values), o->ids = arena_take(&o->arena, most, sizeof *o->ids);
+  w->places = arena_take(&o->arena, most, sizeof *w->places),
+  w->indices = arena_take(&o->arena, most, sizeof *w->indices);
+  if (!o->names || !o->nodes || !o->values || !o->ids || !w->places || !w->indices) return mxnet_no_memory("a graph");
+  for (int32_t e = 0; e < w->edge_count; e++) w->places[e] = -1;
+  writer_add(&w->text, "{\"nodes\": [");
+  for (int32_t n = 0; n < nodes; n++) TENON_TRY(add_node(w, n));
+  TENON_TRY(add_heads(w));
+  o->json = arena_text(&o->arena, w->text.text, w->text.size);
+  return o->json ? TENON_OK : mxnet_no_memory("a graph");
+}
+
+tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole, const tenon_edge_t *inputs,
+                          nnvm_t *out) {
+  *out = (nnvm_t){.graph = graph};
+  writing_t w = {.out = out, .whole = whole, .inputs = inputs};
+  tenon_status_t status = write_all(&w);
+  free(w.text.text);
+  return status;
+}
+
+void nnvm_clear(nnvm_t *nnvm) { arena_clear(&nnvm->arena); }

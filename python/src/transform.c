@@ -1,0 +1,47 @@
+/* Graphs changed by what libraries bring: passes and partitioners. */
+#include "core.h"
+
+#include <stdlib.h>
+
+/* apply(name, [(key, value), ...]) */
+PyObject *graph_apply(PyObject *self, PyObject *arguments) {
+  const char *name;
+  PyObject *list;
+  tenon_graph_t *made = NULL;
+  if (!PyArg_ParseTuple(arguments, "sO!", &name, &PyList_Type, &list)) return NULL;
+  Py_ssize_t count = PyList_Size(list);
+  tenon_option_t *options = (tenon_option_t *)malloc(((size_t)count + 1) * sizeof *options);
+  if (!options) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < count; i++)
+    if (!PyArg_ParseTuple(PyList_GetItem(list, i), "ss", &options[i].name, &options[i].value)) {
+      free(options);
+      return NULL;
+    }
+  unlocked_t unlocked;
+  unlocked_begin(&unlocked);
+  tenon_status_t status = tenon_graph_apply(graph_get(self), name, options, (int32_t)count, &made);
+  bool good = unlocked_end(&unlocked);
+  free(options);
+  if (status != TENON_OK) return good ? raise_status(status) : NULL;
+  return graph_new(made);
+}
+
+/* (name, doc, strategies or None, path) of each. */
+PyObject *graph_passes(PyObject *module, PyObject *unused) {
+  PyObject *list = PyList_New(0);
+  tenon_pass_info_t info = {.size = sizeof info};
+  (void)module, (void)unused;
+  for (int32_t i = 0; list && tenon_pass_info(i, &info) == TENON_OK; i++) {
+    PyObject *strategies = info.strategy_count < 0 ? (Py_INCREF(Py_None), Py_None) : PyList_New(0);
+    for (int32_t s = 0; strategies && s < info.strategy_count; s++) {
+      PyObject *text = PyUnicode_FromString(info.strategies[s]);
+      if (!text || PyList_Append(strategies, text) != 0) Py_CLEAR(strategies);
+      Py_XDECREF(text);
+    }
+    PyObject *item =
+        strategies ? Py_BuildValue("(ssNs)", info.name, info.doc ? info.doc : "", strategies, info.library_path) : NULL;
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
