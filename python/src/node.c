@@ -162,7 +162,7 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
 }
 
 PyObject *builder_node(PyObject *module, PyObject *arguments) {
-  PyObject *op, *tuple, *named, *builder, *given[OPERATOR_MOST], *out, *open = NULL, *result = NULL;
+  PyObject *op, *tuple, *named, *builder, *given[OPERATOR_MOST], *own[OWN_COUNT], *open = NULL, *result = NULL;
   const char *name;
   bool is_default;
   (void)module;
@@ -174,12 +174,13 @@ PyObject *builder_node(PyObject *module, PyObject *arguments) {
     return PyErr_Format(PyExc_TypeError, "%s: builder: expected a tenon.graph.Builder, found %R", n.op->name,
                         Py_TYPE(builder));
   if (builder != Py_None) n.builder = (builder_t *)builder;
-  bool good = operator_place(n.op, tuple, named, given, &out, &open);
-  if (good && out)
-    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n.op->name, n.op->out_name);
-  call_attrs_t *attrs = good && !out ? operator_attrs(n.op, given, &is_default) : NULL;
+  bool good = operator_place(n.op, tuple, named, given, own, &open), has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
+  if (has_own)
+    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n.op->name,
+                 n.op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
+  call_attrs_t *attrs = good && !has_own ? operator_attrs(n.op, given, &is_default) : NULL;
   Py_XDECREF(open); /* what was made of it keeps it */
-  if (!good || out || (!attrs && !is_default)) return NULL;
+  if (!good || has_own || (!attrs && !is_default)) return NULL;
   if (operands_set(&n, given)) {
     if (!n.builder)
       PyErr_Format(PyExc_TypeError, "%s() has no value among its arguments: say builder=, which it becomes a node of",
