@@ -99,15 +99,6 @@ static span_t *span_of(const move_t *m, const tenon_tensor_t *t) {
   return NULL; /* of a tensor without elements */
 }
 
-/* A kernel that accumulates went on to the CPU: what it adds to goes there, too. */
-static __attribute__((noinline, cold)) void read_added(move_t *m) {
-  for (uint32_t o = 0; o < m->call->op->output_count; o++) {
-    const tenon_tensor_t *t = m->call->accumulate >> o & 1 ? m->call->outputs[o] : NULL;
-    span_t *s = is_elsewhere(t) ? span_of(m, t) : NULL;
-    if (s) s->is_read = true;
-  }
-}
-
 /* How far copying back came with an argument; a list of which only a part is written is undefined. */
 static int state_of(const move_t *m, const tenon_tensor_t *t) {
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
@@ -273,8 +264,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
     status = add_spans(&m, call->inputs[i], true, op->schema.inputs[i].is_written);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    status = add_spans(&m, call->outputs[o], false, true);
-  if (__builtin_expect(call->accumulate != 0, 0)) read_added(&m);
+    status = add_spans(&m, call->outputs[o], call->accumulate >> o & 1, true);
   if (status == TENON_OK) status = copy_in(&m);
   if (status == TENON_OK) status = run(&m);
   for (size_t i = 0; i < m.count; i++) tn_release_aligned(m.spans[i].host);
