@@ -265,6 +265,15 @@ TENON_API tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_va
                                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                        tenon_tensor_t **outputs, uint64_t wanted);
+/* As call_into, but results with a bit in `add` (i: results[i]) are added to what outputs[i] holds; others write over it.  An output
+ * NULL is not wanted: an optional result is not asked for, another one is made and dropped.  What is added to is dense or of any
+ * strides, of a dtype that core::add has, and no view, input, list, sparse or quantised tensor.  Inputs may overlap it: they are
+ * read as they were.  A kernel that says "accumulates" adds as it goes, and may round otherwise; else all results are made
+ * first, and then added by calls of core::add, on any device.  To layers, modes and gradients it always is those calls.
+ * Errors: as of call_into; INVALID for such an output, or a bit without one.  After an error what was to be added to is as it
+ * was, unless core::add itself fails, or a kernel that accumulates fails while it adds.  Any thread. */
+TENON_API tenon_status_t tenon_op_call_add(const tenon_op_t *op, const tenon_value_t *attrs,
+                                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t add);
 /* As tenon_op_call, with one array: a value for each tensor argument (TENON_KIND_TENSOR, or TENON_KIND_TENSORS for a list),
  * then one for each attribute, in the order of the schema.  Of kind NONE, or past `count`: absent, or the default. */
 TENON_API tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
@@ -281,11 +290,13 @@ TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_va
 TENON_API tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op, const tenon_value_t *attrs,
                                                tenon_bound_t **out_bound);
 TENON_API void tenon_bound_release(tenon_bound_t *bound);
-/* As tenon_op_run, tenon_op_call_into and tenon_op_call. */
+/* As tenon_op_run, tenon_op_call_into, tenon_op_call_add and tenon_op_call. */
 TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                          tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                                tenon_tensor_t *const *outputs);
+TENON_API tenon_status_t tenon_bound_call_add(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                              tenon_tensor_t *const *outputs, uint64_t add);
 TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                           uint64_t wanted);
 

@@ -78,7 +78,8 @@ static bool unknown(const operator_t *self, PyObject *name) {
     if (PyList_Append(names, self->parameters[i].name) != 0) Py_CLEAR(names);
   PyObject *comma = names ? PyUnicode_FromString(", ") : NULL, *list = comma ? PyUnicode_Join(comma, names) : NULL;
   if (list)
-    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, %U", self->name, name, list, self->out_name);
+    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, %U, %U", self->name, name, list,
+                 self->own_names[OWN_OUT], self->own_names[OWN_ADD]);
   Py_XDECREF(names), Py_XDECREF(comma), Py_XDECREF(list);
   return false;
 }
@@ -110,20 +111,22 @@ static bool add_open(PyObject **open, PyObject *name, PyObject *value) {
 /* Where each argument of a call is; NULL: not given.  What the schema does not name is in a list of its own, if the operator
  * takes it: a reference in *open. */
 static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **given,
-                    PyObject **out, PyObject **open) {
+                    PyObject **own, PyObject **open) {
   if (count > (Py_ssize_t)self->positional) return too_many(self, count);
   memcpy(given, args, (size_t)count * sizeof *given);
   memset(given + count, 0, (self->count - (size_t)count) * sizeof *given);
-  *out = NULL;
+  memset(own, 0, OWN_COUNT * sizeof *own);
   Py_ssize_t named = names ? PyTuple_Size(names) : 0;
   for (Py_ssize_t k = 0; k < named; k++) {
     PyObject *name = PyTuple_GetItem(names, k), **at = NULL;
-    if (name == self->out_name) at = out;
+    for (int o = 0; o < OWN_COUNT && !at; o++)
+      if (name == self->own_names[o]) at = &own[o];
     for (uint32_t i = 0; i < self->count && !at; i++)
       if (self->parameters[i].name == name) at = &given[i];
     for (uint32_t i = 0; i < self->count && !at; i++) /* not interned */
       if (PyUnicode_Compare(self->parameters[i].name, name) == 0) at = &given[i];
-    if (!at && PyUnicode_Compare(self->out_name, name) == 0) at = out;
+    for (int o = 0; o < OWN_COUNT && !at; o++)
+      if (PyUnicode_Compare(self->own_names[o], name) == 0) at = &own[o];
     uint32_t kept = at ? self->count : keyword_place(self, name);
     if (kept < self->count) at = &given[kept];
     if (!at && self->open < self->count) {
@@ -146,6 +149,7 @@ static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, P
 typedef struct frame_t { /* of a call */
   origin_t origin;
   uint32_t input_count, output_count; /* that are set */
+  uint64_t added;                     /* bits of results that are added to those given */
   tenon_tensor_t *inputs[OPERATOR_MOST], *outputs[OPERATOR_MOST];
   argument_t *arguments; /* of inputs, then of results that are given */
   tenon_tensor_t *lists[OPERATOR_MOST];
@@ -310,21 +314,34 @@ static PyObject *results_of(const operator_t *self, frame_t *frame) {
 
 /* ---- the call ----------------------------------------------------------------------------------------------------- */
 
+/* What is added to: all that is given. */
+static bool added_set(const operator_t *self, PyObject *add, frame_t *frame) {
+  int adds = add ? PyObject_IsTrue(add) : 0;
+  frame->added = 0;
+  for (uint32_t o = 0; o < self->outputs && adds > 0; o++)
+    if (frame->outputs[o]) frame->added |= (uint64_t)1 << o;
+  if (adds > 0 && !frame->added)
+    PyErr_Format(PyExc_TypeError, "%s: %U: there is nothing to add to, expected %U=", self->name,
+                 self->own_names[OWN_ADD], self->own_names[OWN_OUT]);
+  return adds >= 0 && (!adds || frame->added);
+}
+
 static tenon_status_t run(const operator_t *self, const tenon_value_t *values, frame_t *frame, bool all_given) {
+  if (frame->added) return tenon_op_call_add(self->op, values, frame->inputs, frame->outputs, frame->added);
   if (all_given) return tenon_op_call_into(self->op, values, frame->inputs, frame->outputs);
   return tenon_op_call(self->op, values, frame->inputs, frame->outputs, 0);
 }
 
-static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *given, PyObject *out,
+static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *given, PyObject *const *own,
                            argument_t *arguments) {
   frame_t frame;
   bool is_default;
-  PyObject *result = NULL;
+  PyObject *result = NULL, *out = own[OWN_OUT];
   frame.origin = (origin_t){FAMILY_UNKNOWN, NULL, NULL};
   frame.arguments = arguments, frame.input_count = frame.output_count = frame.kept_count = 0;
   call_attrs_t *attrs = self->has_attrs ? attrs_of(self, place, given, &is_default) : NULL;
   if (self->has_attrs && !attrs && !is_default) return NULL;
-  if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame)) {
+  if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame) && added_set(self, own[OWN_ADD], &frame)) {
     bool all_given = !self->outputs || (out && out != Py_None);
     for (uint32_t o = 0; o < self->outputs; o++) all_given = all_given && frame.outputs[o];
     tenon_status_t status;
@@ -349,13 +366,13 @@ static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *gi
 }
 
 static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, Py_ssize_t count, PyObject *names) {
-  PyObject *arranged[OPERATOR_MOST], *out = NULL, *open = NULL, *const *given = arranged;
+  PyObject *arranged[OPERATOR_MOST], *own[OWN_COUNT] = {NULL}, *open = NULL, *const *given = arranged;
   argument_t few[FEW], *arguments = few;
   if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional) given = args;
-  else if (!arrange(self, args, count, names, arranged, &out, &open)) return Py_XDECREF(open), NULL;
+  else if (!arrange(self, args, count, names, arranged, own, &open)) return Py_XDECREF(open), NULL;
   if (self->inputs + self->outputs > FEW)
     arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
-  PyObject *result = arguments ? call_with(self, place, given, out, arguments) : PyErr_NoMemory();
+  PyObject *result = arguments ? call_with(self, place, given, own, arguments) : PyErr_NoMemory();
   Py_XDECREF(open);
   if (arguments != few) free(arguments);
   return result;
@@ -375,7 +392,7 @@ static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyO
   Py_ssize_t count = PyTuple_Size(tuple), extra = named ? PyDict_Size(named) : 0, k = 0;
   PyObject *name, *value;
   *out_names = NULL;
-  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + 1) return too_many(self, count + extra);
+  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + OWN_COUNT) return too_many(self, count + extra);
   for (Py_ssize_t at = 0; at < count; at++) args[at] = PyTuple_GetItem(tuple, at);
   if (extra && !(*out_names = PyTuple_New(extra))) return false;
   for (Py_ssize_t position = 0; named && PyDict_Next(named, &position, &name, &value); k++) {
@@ -390,18 +407,18 @@ static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyO
 }
 
 PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
-  PyObject *args[2 * OPERATOR_MOST + 2], *names;
+  PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
   if (!spread((operator_t *)object, tuple, named, args, &names)) return NULL;
   PyObject *result = operator_vectorcall(object, args, (size_t)PyTuple_Size(tuple), names);
   Py_XDECREF(names);
   return result;
 }
 
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out,
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **own,
                     PyObject **open) {
-  PyObject *args[2 * OPERATOR_MOST + 2], *names;
+  PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
   if (!spread(self, tuple, named, args, &names)) return false;
-  bool good = arrange(self, args, PyTuple_Size(tuple), names, given, out, open);
+  bool good = arrange(self, args, PyTuple_Size(tuple), names, given, own, open);
   Py_XDECREF(names);
   return good;
 }

@@ -168,14 +168,15 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
 
 /* Between operator_hold, which gave the place, and operator_leave. */
 static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *named, const char *name) {
-  PyObject *given[OPERATOR_MOST], *out, *open = NULL, *result = NULL;
+  PyObject *given[OPERATOR_MOST], *own[OWN_COUNT], *open = NULL, *result = NULL;
   bool is_default;
-  bool good = operator_place(n->op, tuple, named, given, &out, &open);
-  if (good && out)
-    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n->op->name, n->op->out_name);
-  call_attrs_t *attrs = good && !out ? operator_attrs(n->op, place, given, &is_default) : NULL;
+  bool good = operator_place(n->op, tuple, named, given, own, &open), has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
+  if (has_own)
+    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n->op->name,
+                 n->op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
+  call_attrs_t *attrs = good && !has_own ? operator_attrs(n->op, place, given, &is_default) : NULL;
   Py_XDECREF(open); /* what was made of it keeps it */
-  if (!good || out || (!attrs && !is_default)) return NULL;
+  if (!good || has_own || (!attrs && !is_default)) return NULL;
   if (operands_set(n, given)) {
     if (n->builder) result = node_add(n, name, attrs ? attrs->values : NULL);
     else

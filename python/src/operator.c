@@ -181,7 +181,7 @@ static void operator_delete(PyObject *object) {
   if (self->before) self->before->next = self->next;
   else live = self->next;
   lock_give(&live_lock);
-  Py_XDECREF(self->out_name);
+  for (int k = 0; k < OWN_COUNT; k++) Py_XDECREF(self->own_names[k]);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -210,9 +210,12 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
     if (of.kind == TENON_KIND_TENSORS) self->has_lists = true;
     if (!is_input) self->has_attrs = true;
   }
-  bool has_out = false;
-  for (uint32_t i = 0; i < self->count; i++) has_out = has_out || strcmp(self->parameters[i].of.name, "out") == 0;
-  if (!(self->out_name = PyUnicode_InternFromString(has_out ? "out_" : "out"))) return false;
+  static const char *const own[OWN_COUNT][2] = {{"out", "out_"}, {"add", "add_"}};
+  for (int k = 0; k < OWN_COUNT; k++) {
+    int taken = 0;
+    for (uint32_t i = 0; i < self->count; i++) taken |= strcmp(self->parameters[i].of.name, own[k][0]) == 0;
+    if (!(self->own_names[k] = PyUnicode_InternFromString(own[k][taken]))) return false;
+  }
   for (int32_t o = 0; o < info->output_count; o++) {
     tenon_argument_t of = {.size = sizeof of};
     if (tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, o, &of) == TENON_OK && of.mark) self->keeps = true;

@@ -7,6 +7,12 @@
 enum { OPERATOR_MOST = 64 }; /* arguments, and results */
 extern PyTypeObject *operator_type;
 
+enum {
+  OWN_OUT,
+  OWN_ADD,
+  OWN_COUNT
+}; /* arguments that every operator has: for results, and whether they are added to them */
+
 typedef struct parameter_t {
   PyObject *name; /* interned */
   tenon_argument_t of;
@@ -31,7 +37,7 @@ typedef struct operator_t {
   const tenon_op_t *op;             /* to be used between operator_hold and operator_leave only */
   _Atomic bool is_ended;            /* its library was unloaded */
   struct operator_t *next, *before; /* all that live */
-  PyObject *out_name;               /* of the argument for results: "out", or "out_" beside an argument out */
+  PyObject *own_names[OWN_COUNT];   /* of OWN_...: "out", or "out_" beside an argument out; "add" */
   char *name;                       /* its own: it outlives the library */
   uint32_t count, positional, inputs, outputs, open; /* open: the place of what takes other names, or `count` */
   bool is_brief, keeps, has_lists, has_attrs;
@@ -59,9 +65,9 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
  * of such; an extent is a number, or -1 - k for symbol k; so is that of a dim attribute, in a tuple.  Gives the results in the
  * same form, whose extents are numbers or trees, and what symbols are known to be. */
 PyObject *operator_infer(PyObject *object, PyObject *arguments);
-/* Where each argument of a call is, borrowed; NULL: not given.  given: room for OPERATOR_MOST.  *open (NULL before) is the
+/* Where each argument of a call is, borrowed; NULL: not given.  given: room for OPERATOR_MOST, own: for OWN_COUNT.  *open (NULL before) is the
  * caller's to release, after a failure too. */
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **out,
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **own,
                     PyObject **open);
 /* Its attributes, until operator_attrs_end; NULL with *out_default: nothing is given; else an exception is set. */
 call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given, bool *out_default);

@@ -178,6 +178,8 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
     tn_definition_offend(b, TENON_INVALID,
                          "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
                          op->name, text);
+  else if (w->flags & TN_KERNEL_ACCUMULATES && (w->at != TN_AT_BACKEND || kernel->kind != TN_KERNEL_DEVICE || is_rule))
+    tn_definition_offend(b, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL", op->name, text);
   else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
     tn_definition_offend(b, TENON_INVALID,
                          "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes", op->name,

@@ -171,7 +171,7 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
  * behind it, the backend's fallback, if it has one. */
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status) {
   tn_frame_t *frame = tn_frame_of(call);
-  if (status != TENON_UNIMPLEMENTED) return status;
+  if (status != TENON_UNIMPLEMENTED || call->accumulate) return status; /* of what is added add.c takes care */
   const tn_kernel_t *source = tn_slot_source(frame->slot, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);
   if (frame->slot->denial) return status;
@@ -219,7 +219,7 @@ static inline __attribute__((always_inline)) tenon_status_t call_dense(const tn_
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     outputs[o] = given[o];
     if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
-    status = tn_place_dense(given[o], false, &outputs[o]);
+    status = tn_place_dense(given[o], call->accumulate >> o & 1, &outputs[o]);
     if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
   }
   if (status == TENON_OK) {

@@ -116,6 +116,7 @@ struct tenon_op_t {
   uint32_t slot_count, slot_room;
   bool is_view;     /* its results are views, which infer describes: no kernel is needed */
   bool is_anywhere; /* what the CPU has serves backends without kernels too */
+  bool accumulates; /* some kernel of a backend does */
   tn_slot_t *made;  /* all slots */
   tn_slot_t *gone;  /* those of libraries that went */
   uint64_t mask;    /* of those that are made now; under the registry's mutex */

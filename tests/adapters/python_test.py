@@ -138,6 +138,23 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "read-only"):
             core.neg(x, out=out)
 
+    def test_results_that_are_added(self):
+        x, out = np.arange(6, dtype=np.float32), np.full(6, 10, np.float32)
+        self.assertIs(core.mul(x, x, out=out, add=True), out)
+        np.testing.assert_array_equal(out, 10 + x * x)
+        core.mul(x, x, out=out, add=False)
+        np.testing.assert_array_equal(out, x * x)
+        a, turned = np.arange(12, dtype=np.float64).reshape(3, 4), np.ones((3, 3), np.float64).T
+        core.matmul(a, a.T, out=turned, add=1)
+        np.testing.assert_array_equal(turned, 1 + a @ a.T)
+        largest, where = np.full((1,), 5, np.float32), None
+        self.assertEqual(core.top_k(x, np.array([1]), out=(largest, where), add=True), (largest, None))
+        np.testing.assert_array_equal(largest, [10])
+        with self.assertRaisesRegex(TypeError, "core::mul: add: there is nothing to add to, expected out="):
+            core.mul(x, x, add=True)
+        with self.assertRaisesRegex(tenon.InvalidError, "core::add has no dtype bool"):
+            core.less(x, x, out=np.zeros(6, bool), add=True)
+
     def test_arrays_that_no_tensor_can_be(self):
         for bad, words in ((np.array(["2020-01-01"], "M8[D]"), "elements that no tensor has"), (np.arange(3, dtype=">f4"), "byte order"),
                            (np.zeros(3, np.dtype([("a", "i1"), ("b", "f4")]))["b"], "not aligned|no multiple")):
@@ -234,7 +251,7 @@ class Calls(unittest.TestCase):
         result = np.empty(3, np.float32)
         self.assertIs(self.ops.negated(out=self.x, out_=result), result)
         np.testing.assert_array_equal(result, -self.x)
-        self.assertEqual(list(inspect.signature(self.ops.negated).parameters), ["out", "out_"])
+        self.assertEqual(list(inspect.signature(self.ops.negated).parameters), ["out", "out_", "add"])
 
     def test_by_tuple_and_dictionary(self):
         self.assertEqual(float(self.ops.weigh.__call__(*[self.x], **{"i": 1, "".join(["o", "ut"]): None})), 32e8 + 10)
@@ -354,7 +371,7 @@ class Names(unittest.TestCase):
     def test_signature_and_help(self):
         ops = library()
         signature = inspect.signature(ops.weigh)
-        self.assertEqual(list(signature.parameters), ["x", "b", "i", "f", "s", "c", "ints", "floats", "strs", "may", "d", "out"])
+        self.assertEqual(list(signature.parameters), ["x", "b", "i", "f", "s", "c", "ints", "floats", "strs", "may", "d", "out", "add"])
         self.assertEqual(signature.parameters["c"].annotation, "Literal['one', 'two']")
         self.assertEqual(signature.parameters["c"].default, "one")
         self.assertEqual(signature.parameters["may"].default, None)
@@ -378,8 +395,8 @@ class Names(unittest.TestCase):
         self.assertEqual(tree.body[-1].name, "Pytest")
         self.assertEqual(ast.unparse(methods["weigh"].args),
                          "self, x: T, *, b: bool=False, i: int=0, f: float=0.0, s: str='', c: Literal['one', 'two']='one', ints: Sequence[int]=[], floats: Sequence[float]=[], "
-                         "strs: Sequence[str]=[], may: int | None=None, d: Any='f32', out: Tensor | None=None")
-        self.assertEqual(ast.unparse(methods["sum_all"].args), "self, x: Sequence[T], scale: Tensor | None=None, *, out: Tensor | None=None")
+                         "strs: Sequence[str]=[], may: int | None=None, d: Any='f32', out: Tensor | None=None, add: bool=False")
+        self.assertEqual(ast.unparse(methods["sum_all"].args), "self, x: Sequence[T], scale: Tensor | None=None, *, out: Tensor | None=None, add: bool=False")
         path = os.path.join(FOLDER, "core_ops.pyi")
         run = [sys.executable, "-m", "tenon.stubs", "core", "-o", path]
         subprocess.run(run, check=True, env={**os.environ, "PYTHONPATH": PACKAGE})
