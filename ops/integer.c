@@ -138,7 +138,7 @@ static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tens
   finish_t finish = {.scale = 1, .bias_scale = 1};
   tenon_tensor_t *tensors[4] = {widen(call, a, a_zero, a->ndim > 1 ? a->ndim - 2 : 0),
                                 widen(call, b, b_zero, b->ndim > 1 ? b->ndim - 1 : 0), 0, sums};
-  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0) : TENON_MEMORY;
+  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0) : TENON_MEMORY;
 }
 
 static tenon_status_t convolve(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *x_zero, tenon_tensor_t *w,

@@ -203,7 +203,7 @@ tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul, co
 }
 
 tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
-                             const finish_t *finish, int fast) {
+                             const finish_t *finish, int fast, int adds) {
   job_t job;
   matmul_t *p = &job.matmul;
   core_matmul_view(tensors, transpose_a, transpose_b, p);
@@ -217,7 +217,7 @@ tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4
                                      0,
                                      p->c.row,
                                      p->c.column,
-                                     0},
+                                     adds},
                          .dtype = tensors[3]->dtype,
                          .count = batch_count(p),
                          .place = job_place,
@@ -227,13 +227,21 @@ tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4
   return core_products(call, &products);
 }
 
+tenon_status_t core_matmul_may_add(const tenon_call_t *call, const finish_t *finish) {
+  tenon_dtype_t dtype = call->outputs[0]->dtype;
+  int sums = finish->scale == 1 && finish->activation == FINISH_none &&
+             tenon_dtype_id(core_gemm_dtype(dtype)) == tenon_dtype_id(dtype);
+  return sums || !call->accumulate ? TENON_OK : TENON_UNIMPLEMENTED;
+}
+
 static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b, finish_t finish, int fast) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
+  TENON_TRY(core_matmul_may_add(call, &finish));
   tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], dtype), core_as(call, call->inputs[1], dtype),
                                 call->inputs[2] ? core_as(call, call->inputs[2], dtype) : 0,
                                 core_place(call, call->outputs[0], dtype)};
   if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2])) return TENON_MEMORY;
-  TENON_TRY(core_multiply(call, tensors, transpose_a, transpose_b, &finish, fast));
+  TENON_TRY(core_multiply(call, tensors, transpose_a, transpose_b, &finish, fast, call->accumulate != 0));
   return core_settle(call, call->outputs[0], tensors[3]);
 }
 
@@ -275,7 +283,7 @@ TENON_ITEMS(core_matmul,
     TENON_INFER(matmul_infer),
     TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, "
                    "activation=activation, alpha=alpha, beta=beta)"),
-    TENON_KERNEL("cpu strided", core_matmul_run)),
+    TENON_KERNEL("cpu strided accumulates", core_matmul_run)),
   TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
            "bool trans_b=False) -> Tensor",
     TENON_DOC("alpha a b + beta c, of matrices, each of a and b transposed on demand; c broadcasts to the result."),
@@ -284,5 +292,5 @@ TENON_ITEMS(core_matmul,
     TENON_USES(DENSE_USES),
     TENON_INFER(gemm_infer),
     TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b)"),
-    TENON_KERNEL("cpu strided", core_gemm_run)))
+    TENON_KERNEL("cpu strided accumulates", core_gemm_run)))
 /* clang-format on */

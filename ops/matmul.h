@@ -33,9 +33,13 @@ tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul, co
 finish_t core_matmul_finish_of(const tenon_value_t *attrs);
 finish_t core_gemm_finish_of(const tenon_value_t *attrs);
 
-/* tensors: a, b, bias or NULL, c, all of one dtype that core_gemm_dtype() gives; `fast`: by core_gemm_fast(). */
+/* tensors: a, b, bias or NULL, c, all of one dtype that core_gemm_dtype() gives; `fast`: by core_gemm_fast(); `adds`: to c. */
 tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
-                             const finish_t *finish, int fast);
+                             const finish_t *finish, int fast, int adds);
+
+/* Declines a call that accumulates where the result is not just what is added up: it is converted, scaled or goes through an
+ * activation. */
+tenon_status_t core_matmul_may_add(const tenon_call_t *call, const finish_t *finish);
 
 /* The plain kernels: any dtype, any strides; and the same by core_gemm_fast(). */
 tenon_status_t core_matmul_run(tenon_call_t *call);

@@ -265,6 +265,15 @@ TENON_API tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_va
                                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                        tenon_tensor_t **outputs, uint64_t wanted);
+/* As call_into, but results with a bit in `add` (i: results[i]) are added to what outputs[i] holds; others write over it.  An output
+ * NULL is not wanted: an optional result is not asked for, another one is made and dropped.  What is added to is dense or of any
+ * strides, of a dtype that core::add has, and no view, input, list, sparse or quantised tensor.  Inputs may overlap it: they are
+ * read as they were.  A kernel that says "accumulates" adds as it goes, and may round otherwise; else all results are made
+ * first, and then added by calls of core::add, on any device.  To layers, modes and gradients it always is those calls.
+ * Errors: as of call_into; INVALID for such an output, or a bit without one.  After an error what was to be added to is as it
+ * was, unless core::add itself fails, or a kernel that accumulates fails while it adds.  Any thread. */
+TENON_API tenon_status_t tenon_op_call_add(const tenon_op_t *op, const tenon_value_t *attrs,
+                                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t add);
 /* As tenon_op_call, with one array: a value for each tensor argument (TENON_KIND_TENSOR, or TENON_KIND_TENSORS for a list),
  * then one for each attribute, in the order of the schema.  Of kind NONE, or past `count`: absent, or the default. */
 TENON_API tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
@@ -281,11 +290,13 @@ TENON_API tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_va
 TENON_API tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op, const tenon_value_t *attrs,
                                                tenon_bound_t **out_bound);
 TENON_API void tenon_bound_release(tenon_bound_t *bound);
-/* As tenon_op_run, tenon_op_call_into and tenon_op_call. */
+/* As tenon_op_run, tenon_op_call_into, tenon_op_call_add and tenon_op_call. */
 TENON_API tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                          tenon_tensor_t *const *outputs);
 TENON_API tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                                tenon_tensor_t *const *outputs);
+TENON_API tenon_status_t tenon_bound_call_add(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                              tenon_tensor_t *const *outputs, uint64_t add);
 TENON_API tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                           uint64_t wanted);
 
@@ -384,6 +395,23 @@ typedef struct tenon_external_t {
  * element that is not aligned to its numbers; strides that reach before the memory, or too far; a dtype that the device does
  * not store. */
 TENON_API tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tensor_t **out_tensor);
+
+/* The context of memory that tenon_tensor_import was given with that release function, of a view in it too; NULL: the tensor's
+ * memory is another's.  Lent, as long as the tensor is. */
+TENON_API void *tenon_tensor_context(const tenon_tensor_t *tensor, tenon_free_fn release);
+
+/* Another's allocator for tensors that calls make on devices with a plug-in: results, temporaries, copies. */
+typedef struct tenon_allocator_t {
+  /* Gives a dense tensor of that device (tenon_tensor_import), or leaves *out_tensor NULL: the host makes it.  Not asked for
+   * tensors without elements.  A failure says why in *out_why, which lasts until the thread's next call.  Called on any thread
+   * that works for the one that set it, with nothing held. */
+  tenon_status_t (*create)(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                           tenon_tensor_t **out_tensor, const char **out_why);
+  void *state;
+} tenon_allocator_t;
+/* Calls of this thread use it from here on; it must stay as long.  NULL: the host's own.  Gives what they used.  Calls fail
+ * when what it gives does not fit, is read-only, or is not aligned to 64 bytes. */
+TENON_API const tenon_allocator_t *tenon_allocator_use(const tenon_allocator_t *allocator);
 
 /* DLPack for devices.  `stream` is the consumer's, as `__dlpack__(stream=...)` of the array API standard has it: for CUDA
  * tenon_stream_import of the number (None is 1), for others of the native stream. */

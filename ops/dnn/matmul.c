@@ -23,7 +23,7 @@ typedef struct plan_t {
 /* What one call wants of oneDNN. */
 typedef struct want_t {
   tenon_tensor_t *tensors[4]; /* a, b, bias, c */
-  int transpose_a, transpose_b, kind;
+  int transpose_a, transpose_b, kind, adds;
   finish_t finish;
   const plan_t *plan;
 } want_t;
@@ -58,6 +58,16 @@ static int bias_is_row(const matmul_t *p) {
   return row;
 }
 
+/* What is there is added to the product. */
+static int adding_attributes(dnnl_primitive_attr_t *out) {
+  dnnl_post_ops_t ops = 0;
+  int good = dnn_attributes(out, 0, FINISH_none, 0, 0) && dnnl_post_ops_create(&ops) == dnnl_success &&
+             dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef) == dnnl_success &&
+             dnnl_primitive_attr_set_post_ops(*out, ops) == dnnl_success;
+  if (ops) dnnl_post_ops_destroy(ops);
+  return good;
+}
+
 /* Tries one variant.  1: the job has its primitive. */
 static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
   int fused = !(variant & UNFUSED), with_bias = fused && p->bias.data;
@@ -69,8 +79,9 @@ static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32
   dnnl_memory_desc_t b = want->plan ? 0 : matrix_md(p, &p->b, p->k, p->n, rank);
   dnnl_memory_desc_t bias = with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
   int good = a && c && (b || want->plan) && (bias || !with_bias) &&
-             dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none, want->finish.alpha,
-                            want->finish.beta);
+             (want->adds ? adding_attributes(&attributes)
+                         : dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none,
+                                          want->finish.alpha, want->finish.beta));
   if (good && want->plan) {
     desc = dnn_weights_describe(&want->plan->weights, job, a, bias, c, attributes);
   } else if (good) {
@@ -99,7 +110,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   for (uint32_t variant = 0; job && variant < 2 * UNFUSED; variant++) {
     int whole = variant == 0 || variant == UNFUSED, most = variant == 7 || variant == 15;
     matmul_t p;
-    if (!whole && !most) continue; /* as things are, or all of them dense */
+    if (!whole && (!most || want->adds)) continue; /* as things are, or all of them dense */
     for (int i = 0; i < 4; i++) {
       tensors[i] = want->tensors[i];
       if (!most || i == 2) continue;
@@ -165,7 +176,7 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   if (!t[3]) return TENON_MEMORY;
   int known = 1;
   dnn_key_open(&key, want->kind);
-  dnn_key_add(&key, want->transpose_a | want->transpose_b << 1 | (int)want->finish.activation << 2);
+  dnn_key_add(&key, want->transpose_a | want->transpose_b << 1 | (int)want->finish.activation << 2 | want->adds << 30);
   dnn_key_number(&key, want->finish.alpha);
   dnn_key_number(&key, want->finish.beta);
   for (int i = 0; i < 4; i++) known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
@@ -196,6 +207,8 @@ static tenon_status_t dnn_matmul(tenon_call_t *call) {
   want_t want = {.kind = KIND_MATMUL, .transpose_a = call->attrs[0].as.i != 0, .transpose_b = call->attrs[1].as.i != 0};
   if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine())) return core_matmul_run_fast(call);
   want.finish = core_matmul_finish_of(call->attrs);
+  TENON_TRY(core_matmul_may_add(call, &want.finish));
+  want.adds = call->accumulate != 0;
   return multiply(call, &want);
 }
 
@@ -203,6 +216,8 @@ static tenon_status_t dnn_gemm(tenon_call_t *call) {
   want_t want = {.kind = KIND_GEMM, .transpose_a = call->attrs[2].as.i != 0, .transpose_b = call->attrs[3].as.i != 0};
   if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine())) return core_gemm_run_fast(call);
   want.finish = core_gemm_finish_of(call->attrs);
+  TENON_TRY(core_matmul_may_add(call, &want.finish));
+  want.adds = call->accumulate != 0;
   return multiply(call, &want);
 }
 
@@ -252,8 +267,8 @@ static tenon_status_t gemm_prepare(tenon_node_t *node) {
 TENON_ITEMS(core_dnn_matmul,
   TENON_EXTEND("core::matmul",
     TENON_PREPARE(matmul_prepare, plan_release),
-    TENON_KERNEL("cpu f32|f16|bf16 strided", dnn_matmul)),
+    TENON_KERNEL("cpu f32|f16|bf16 strided accumulates", dnn_matmul)),
   TENON_EXTEND("core::gemm",
     TENON_PREPARE(gemm_prepare, plan_release),
-    TENON_KERNEL("cpu f32|f16|bf16 strided", dnn_gemm)))
+    TENON_KERNEL("cpu f32|f16|bf16 strided accumulates", dnn_gemm)))
 /* clang-format on */

@@ -33,6 +33,10 @@ def out_name(op):
     return free_name(op, "out")
 
 
+def add_name(op):
+    return free_name(op, "add")
+
+
 def _arguments(op):
     parameters = []
     for p, has in with_defaults(op.parameters):
@@ -54,10 +58,11 @@ def _returns(op):
 
 
 def signature(op):
-    """An inspect.Signature: types as texts, defaults as the schema has them, `out` last."""
+    """An inspect.Signature: types as texts, defaults as the schema has them, `out` and `add` last."""
     parameters = _arguments(op)
     if op.results:
         parameters.append(inspect.Parameter(out_name(op), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | tuple | None"))
+        parameters.append(inspect.Parameter(add_name(op), inspect.Parameter.KEYWORD_ONLY, default=False, annotation="bool"))
     parameters += _open(op)
     return inspect.Signature(parameters, return_annotation=_returns(op))
 

@@ -63,6 +63,7 @@ def _method(name, op, tensor="Tensor"):
     elif results:
         texts += [] if has_star else ["*"]
         texts.append(f"{_signature.out_name(op)}: " + ("Tensor" if len(results) == 1 else "Sequence[Tensor | None]") + " | None = None")
+        texts.append(f"{_signature.add_name(op)}: bool = False")
     texts += [f"**{_signature.python_name(p['name'])}: object" for p in parameters if p["open"]]
     result = "None" if not kinds else kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
     doc = textwrap.indent(_signature.document(op).replace("\\", "\\\\").replace('"""', '\\"\\"\\"'), " " * 8).strip()

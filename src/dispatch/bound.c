@@ -111,12 +111,14 @@ static tenon_status_t elsewhere(const tenon_bound_t *bound, tenon_device_t devic
 }
 
 /* Tensors say where a call runs; where there are none it is the thread's default device, for this call the binding's. */
-typedef enum way_t { RUN, CALL_INTO, CALL } way_t;
+typedef enum way_t { RUN, CALL_INTO, CALL_ADD, CALL } way_t;
 
+/* `wanted` of CALL_ADD: what is added. */
 static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                          uint64_t wanted) {
   return way == RUN         ? tn_run_with(b->op, b->attrs, b->state, inputs, outputs)
          : way == CALL_INTO ? tn_call_into_with(b->op, b->attrs, b->state, inputs, outputs)
+         : way == CALL_ADD  ? tn_call_add_with(b->op, b->attrs, b->state, inputs, outputs, wanted)
                             : tn_call_with(b->op, b->attrs, b->state, inputs, outputs, wanted);
 }
 
@@ -147,6 +149,11 @@ tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inpu
 tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                      tenon_tensor_t *const *outputs) {
   return enter(bound, CALL_INTO, inputs, outputs, 0);
+}
+
+tenon_status_t tenon_bound_call_add(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                    uint64_t add) {
+  return enter(bound, CALL_ADD, inputs, outputs, add);
 }
 
 tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,

@@ -61,7 +61,8 @@ static bool is_past_layers(const tenon_call_t *call) {
 
 tenon_status_t tn_slot_run(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
-  if (__builtin_expect(frame->infers != 0, 0) && is_past_layers(call)) return run_inferred(call);
+  if (__builtin_expect(frame->infers != 0, 0) && is_past_layers(call))
+    return call->accumulate ? tn_slot_add(call) : run_inferred(call);
   return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
@@ -136,6 +137,23 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
   return status;
 }
 
+tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t add) {
+  tn_frame_t frame;
+  const tn_thread_t *thread = tn_thread();
+  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame)) return too_deep(op);
+  uint64_t keys = thread->calls.include | tn_key_of_process();
+  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
+  for (uint32_t o = 0; o < op->output_count; o++) keys |= outputs[o] ? outputs[o]->keys : 0;
+  if (!op->input_count) keys |= tn_keys_without_tensors(op, attrs);
+  keys &= ~thread->calls.exclude & tn_op_mask(op);
+  open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_slot(op, keys));
+  frame.outputs = outputs, frame.infers = true, frame.call.accumulate = add;
+  tenon_status_t status = tn_slot_run(&frame.call);
+  tn_frame_close(&frame);
+  return status;
+}
+
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_slot_t *slot_before = frame->slot;
@@ -165,7 +183,8 @@ static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const t
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!outputs[o] || !outputs[o]->data) continue;
     if (device.type == 1) device = outputs[o]->device;
-    if (stated < 0 || !op->infer) stated = tenon_count(outputs[o]) > stated ? tenon_count(outputs[o]) : stated;
+    if (op->draws < 0 && (stated < 0 || !op->infer))
+      stated = tenon_count(outputs[o]) > stated ? tenon_count(outputs[o]) : stated;
   }
   return tn_random_take(device, stated);
 }
@@ -175,7 +194,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
                                  tenon_tensor_t *const *outputs, void *state) {
   tn_inference_t inference = {0};
   tn_frame_t frame;
-  if (op->infer) {
+  if (op->infer && op->draws < 0) {
     tenon_meta_t **in, **out;
     tn_scratch_mark_t mark = tn_scratch_mark();
     tenon_status_t status = op->create && !state ? tn_state_get(op, attrs ? attrs : op->defaults, &state) : TENON_OK;
@@ -185,7 +204,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
     tn_scratch_reset(mark);
     if (status != TENON_OK) return status;
   }
-  int64_t stated = op->infer ? inference.infer.draws.value : -1;
+  int64_t stated = op->draws >= 0 || !op->infer ? op->draws : inference.infer.draws.value;
   tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
   tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random, false);
   tn_frame_close(&frame);

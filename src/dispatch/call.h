@@ -23,6 +23,14 @@ tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attr
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted);
+/* tenon_op_call_add: add.c.  `bits`: of results that are added. */
+tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t bits);
+/* Runs through the table, past no layer but the trace, to tn_slot_add where tn_slot_run would run a slot of kernels.  Arguments
+ * fit, and attrs are there. */
+tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t add);
+tenon_status_t tn_slot_add(tenon_call_t *call);
 /* Takes `draws` numbers from the thread's generator, else the device's: generator.c. */
 tenon_random_t tn_random_take(tenon_device_t device, int64_t draws);
 void tn_generators_clear(void); /* at shutdown: those of devices are as at the start */

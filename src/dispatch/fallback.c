@@ -264,7 +264,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
     status = add_spans(&m, call->inputs[i], true, op->schema.inputs[i].is_written);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    status = add_spans(&m, call->outputs[o], false, true);
+    status = add_spans(&m, call->outputs[o], call->accumulate >> o & 1, true);
   if (status == TENON_OK) status = copy_in(&m);
   if (status == TENON_OK) status = run(&m);
   for (size_t i = 0; i < m.count; i++) tn_release_aligned(m.spans[i].host);

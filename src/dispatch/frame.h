@@ -18,7 +18,9 @@ typedef struct tn_frame_t {
   tenon_call_t call;
   const tn_kernel_t *kernel; /* NULL until something chose it */
   tn_temporary_t *temporaries;
-  uint64_t infers; /* results are checked, and those that are slots made, when the call has come past the layers */
+  uint64_t
+      infers; /* results are checked, and those that are slots made, when the call has come past the layers; of a call
+                      that accumulates: whether its kernel does is found there */
   const tn_slot_t *slot; /* that runs now */
   uint64_t keys;         /* its key is the highest; those below are for whoever passes the call on */
   tenon_tensor_t *const *inputs, *const *outputs; /* as the call began; inputs NULL: not all arguments are dense */

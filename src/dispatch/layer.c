@@ -171,7 +171,7 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
  * behind it, the backend's fallback, if it has one. */
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status) {
   tn_frame_t *frame = tn_frame_of(call);
-  if (status != TENON_UNIMPLEMENTED) return status;
+  if (status != TENON_UNIMPLEMENTED || call->accumulate) return status; /* of what is added add.c takes care */
   const tn_kernel_t *source = tn_slot_source(frame->slot, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);
   if (frame->slot->denial) return status;
@@ -187,7 +187,7 @@ static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
   return tn_launch_declined(kernel, call, tn_launch(kernel, call));
 }
 
-static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
+static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
   if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
   tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
   tn_mutex_lock(serial);
@@ -196,7 +196,8 @@ static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
   return status;
 }
 
-static tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
+static inline __attribute__((always_inline)) tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame,
+                                                                       uint64_t keys) {
   tenon_call_t *call = &frame->call;
   const tenon_op_t *op = call->op;
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)
@@ -218,7 +219,7 @@ static tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, u
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     outputs[o] = given[o];
     if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
-    status = tn_place_dense(given[o], false, &outputs[o]);
+    status = tn_place_dense(given[o], call->accumulate >> o & 1, &outputs[o]);
     if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
   }
   if (status == TENON_OK) {

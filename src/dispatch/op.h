@@ -107,6 +107,7 @@ struct tenon_op_t {
   const tenon_op_t *const *uses;
   uint32_t input_count, output_count;
   uint64_t traits;
+  int64_t draws; /* of each call; -1: infer says */
   /* line 1 */
   uint8_t index[TN_KEY_COUNT]; /* place in slots, 0: the key's row, which all operators share */
   /* colder */
@@ -115,6 +116,7 @@ struct tenon_op_t {
   uint32_t slot_count, slot_room;
   bool is_view;     /* its results are views, which infer describes: no kernel is needed */
   bool is_anywhere; /* what the CPU has serves backends without kernels too */
+  bool accumulates; /* some kernel of a backend does */
   tn_slot_t *made;  /* all slots */
   tn_slot_t *gone;  /* those of libraries that went */
   uint64_t mask;    /* of those that are made now; under the registry's mutex */

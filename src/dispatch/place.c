@@ -162,6 +162,10 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
   if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX || tn_dtype_is(dtype, TENON_STRING))
     return tn_fail(TENON_INVALID, "a tensor of %s cannot be made on a device", tn_dtype_name(dtype));
   tenon_tensor_t *memory = NULL;
+  if (__builtin_expect(tn_thread()->calls.allocator != NULL, 0) && size) {
+    TN_TRY(tn_allocator_create(device, dtype, ndim, shape, &memory));
+    if (memory) return *out_tensor = memory, TENON_OK;
+  }
   TN_TRY(allocate(device, size, &memory));
   return over(memory, device, dtype, ndim, shape, NULL, out_tensor);
 }

@@ -362,9 +362,9 @@ void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet)
 
 /* ---- building --------------------------------------------------------------------------------------------------- */
 
-static bool serves_anywhere(const tenon_op_t *op) {
+static bool some_kernel_says(const tenon_op_t *op, uint32_t flag) {
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    if (k->words.flags & TN_KERNEL_ANYWHERE) return true;
+    if (k->words.flags & flag) return true;
   return false;
 }
 
@@ -495,7 +495,8 @@ static tenon_status_t build(tenon_op_t *op) {
   for (size_t i = 0; i < store_count; i++)
     __atomic_store_n(stores[i].other ? stores[i].other : &op->slots[stores[i].at - 1], stores[i].slot,
                      __ATOMIC_RELEASE);
-  __atomic_store_n(&op->is_anywhere, serves_anywhere(op), __ATOMIC_RELAXED);
+  __atomic_store_n(&op->is_anywhere, some_kernel_says(op, TN_KERNEL_ANYWHERE), __ATOMIC_RELAXED);
+  __atomic_store_n(&op->accumulates, some_kernel_says(op, TN_KERNEL_ACCUMULATES), __ATOMIC_RELAXED);
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
   __atomic_store_n(&op->autograd, gradients, __ATOMIC_RELEASE);
   __atomic_store_n(&op->cpu, cpu ? cpu : tn_row_get(TN_BIT_CPU), __ATOMIC_RELEASE);

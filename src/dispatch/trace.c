@@ -79,7 +79,10 @@ static void add_slot(tn_text_t *text, const tenon_call_t *call) {
   const tn_slot_t *slot = tn_frame_of_const(call)->slot;
   const tn_kernel_t *kernel = NULL;
   if (slot->only || slot->by_dtype) kernel = tn_slot_kernel(slot, call->op, call->inputs, call->outputs);
-  if (kernel) tn_text_add(text, "%s [%s, %s]", kernel->text, kernel->library->name, tn_rule_name(slot->rule));
+  bool adds = kernel && kernel->words.flags & TN_KERNEL_ACCUMULATES && call->accumulate;
+  if (kernel)
+    tn_text_add(text, "%s [%s, %s]%s", kernel->text, kernel->library->name, tn_rule_name(slot->rule),
+                adds ? " adds" : "");
   else tn_text_add(text, "%s", tn_rule_name(slot->rule));
 }
 

@@ -1,6 +1,7 @@
 """Runs in real MXNet: writes models and what it gives for them, NAME-symbol.json, NAME-0000.params and NAME.npz, into a folder."""
 import json
 import os
+import subprocess
 import sys
 import warnings
 
@@ -56,6 +57,7 @@ def keep(name, inputs, outputs, output_names):
 
 
 x, y, z, i = var("x"), var("y"), var("z"), S.Variable("i", dtype="int32")
+h, x2 = S.Variable("h", dtype="float16"), S.Variable("x2", dtype="float16")
 POSITIVE = numbers((3, 4), 3, 0.2, 2.0)
 GRID = np.array([[-2.5, -1.5, -0.5, -0.3, 0.0], [0.3, 0.5, 1.5, 2.5, 2.7]], np.float32)
 WHOLE = np.array([[0, 2, 5, 1], [3, 1, 0, 4]], np.float32)
@@ -159,6 +161,7 @@ def indices():
     case("sequence_mask", S.SequenceMask(var("x", 4, 3, 2), y, use_sequence_length=True, value=-1), x=(4, 3, 2), y=lengths)
     case("sequence_mask_batch", S.SequenceMask(var("x", 3, 4, 2), y, use_sequence_length=True, axis=1), x=(3, 4, 2), y=lengths)
     case("sequence_last", S.SequenceLast(x, y, use_sequence_length=True), x=(4, 3, 2), y=lengths)
+    case("sequence_last_batch", S.SequenceLast(x, y, use_sequence_length=True, axis=1), x=(3, 4, 2), y=lengths)
     case("sequence_last_all", S.SequenceLast(x), x=(4, 3, 2))
     case("sequence_reverse", S.SequenceReverse(x, y, use_sequence_length=True), x=(4, 3, 2), y=lengths)
     case("sequence_reverse_all", S.SequenceReverse(x), x=(4, 3, 2))
@@ -173,6 +176,8 @@ def reductions():
     case("norm", S.Group([S.norm(x), S.norm(x, ord=1, axis=1), S.norm(x, axis=(0, 1), keepdims=True)]), x=(2, 3, 4))
     case("moments", S.Group(list(S.moments(x, axes=(0, 2)))), x=(2, 3, 4))
     case("cumsum", S.Group([S.cumsum(x, axis=1), S.cumsum(x)]), x=(2, 3))
+    lengths = np.array([[1, 2, 3], [4, 3, 1]], np.int32)
+    case("softmax_length", S.softmax(x, i, use_length=True), x=(2, 3, 4), i=lengths)
     case("softmax", S.Group([S.softmax(x), S.softmax(x, axis=1, temperature=2), S.log_softmax(x), S.softmin(x, axis=0)]), x=(2, 3, 4))
     case("softmax_output", S.SoftmaxOutput(x, name="softmax"), x=(3, 5))
     case("softmax_output_multi", S.SoftmaxOutput(x, multi_output=True, name="softmax"), x=(2, 3, 4))
@@ -353,8 +358,55 @@ def checkpoint():
     keep("module", {"data": data}, [module.predict(batches).asnumpy()], net.list_outputs())
 
 
+def numpy():
+    """The NumPy front end: from here on for the whole process."""
+    mx.npx.set_np()
+    a, b, square = numbers((2, 3), 1, 0.2, 2), numbers((2, 3), 2, 0.2, 2), numbers((3, 3), 3)
+
+    def net(name, function, *inputs):
+        class Net(gluon.HybridBlock):
+            def hybrid_forward(self, F, *values):
+                return function(F.np, F.npx, *values)
+        block = Net()
+        block.hybridize()
+        result = block(*[mx.np.array(value, dtype=value.dtype) for value in inputs])
+        block.export(os.path.join(FOLDER, "numpy_" + name))
+        keys = ["data"] if len(inputs) == 1 else [f"data{i}" for i in range(len(inputs))]
+        results = result if isinstance(result, (list, tuple)) else [result]
+        outputs = mx.sym.load(os.path.join(FOLDER, f"numpy_{name}-symbol.json")).list_outputs()
+        keep("numpy_" + name, dict(zip(keys, inputs)), [value.asnumpy() for value in results], outputs)
+
+    net("binary", lambda n, npx, x, y: [x + y, x - y, x * y, x / y, n.power(x, y), n.maximum(x, y), n.minimum(x, 0.5), n.mod(x, y), n.hypot(x, y)], a, b)
+    net("scalars", lambda n, npx, x: [x + 1, 2 - x, x - 2, x * 3, x / 2, 1 / x, x ** 2, 2 ** x, x % 2], a)
+    net("compare", lambda n, npx, x, y: [x > y, x >= 0.5, x < 1, n.logical_not(x), x == y, x != y, x <= y], a, b)
+    net("unary", lambda n, npx, x: [n.exp(x), n.log(x), n.sqrt(x), n.tanh(x), n.square(x), n.abs(x), npx.relu(x), npx.sigmoid(x), n.rint(x), n.floor(x),
+                                    n.clip(x, 0.3, 1), n.negative(x), n.reciprocal(x), n.log1p(x), n.expm1(x), n.sin(x), n.arctan(x), n.cbrt(x), n.sign(x)], a)
+    net("reduce", lambda n, npx, x: [n.sum(x), n.mean(x, axis=1), n.max(x, axis=0), n.min(x, axis=0, keepdims=True), n.prod(x), n.std(x, axis=0), n.var(x, axis=1),
+                                     n.argmax(x, axis=0), n.cumsum(x, axis=1)], a)
+    net("shape", lambda n, npx, x: [n.swapaxes(npx.reshape(x, (2, -1)), 0, 1), npx.reshape(x, (-2, -1)), n.squeeze(n.expand_dims(x, 1), 1), n.transpose(x), n.flip(x, 0), n.broadcast_to(x, (2, 2, 3)),
+                                    n.tile(npx.reshape(x, (2, 3)), (1, 2)), x[0:1], n.concatenate([x, x], axis=1), n.stack([x, x], axis=1), n.reshape(x, (3, -1)),
+                                    npx.reshape(x, (-6, 1, 2, -4)), n.zeros_like(x), n.ones_like(x)], a)
+    net("matrix", lambda n, npx, x, y: [n.matmul(x, y), n.einsum("ij,kj->ik", x, x), n.dot(x, npx.reshape(y, (3, 3)))], a, square)
+    net("layers", lambda n, npx, x: [npx.softmax(x), npx.log_softmax(x, axis=0), npx.leaky_relu(x), n.where(x > 1, x, x * 2), n.full((2, 3), 2) + x, n.arange(3) + x,
+                                     npx.one_hot(n.argmax(x, axis=1), 3), npx.pick(x, n.zeros((2,)))], a)
+
+
+def plain():
+    """What MXNet does only without oneDNN, in another process."""
+    case("deconv_target", S.Deconvolution(x, kernel=(3, 4), stride=(2, 2), target_shape=(9, 11), num_filter=2), x=(1, 3, 5, 5))
+    case("half", S.Group([h + x2, h * 3, S.relu(h), S.broadcast_greater(h, x2), S.sum(h, axis=1), S.Cast(h, dtype="float32")]),
+         h=GRID.astype(np.float16), x2=GRID.astype(np.float16))
+    case("multicast_half", S.Group([S.amp_multicast(x, h, num_outputs=2), S.amp_multicast(x, h, num_outputs=2, cast_narrow=True)]), x=GRID, h=GRID.astype(np.float16))
+
+
 if __name__ == "__main__":
-    for part in (pointwise, shapes, indices, reductions, layers, matrices, recurrent, double, nets, checkpoint):
+    if sys.argv[2:] == ["plain"]:
+        plain()
+        print(json.dumps(names))
+        sys.exit()
+    apart = subprocess.Popen([sys.executable, __file__, FOLDER, "plain"], env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"}, stdout=subprocess.PIPE, text=True)
+    for part in (pointwise, shapes, indices, reductions, layers, matrices, recurrent, double, nets, checkpoint, numpy):
         part()
+    names += json.loads(apart.communicate()[0].splitlines()[-1])
     with open(os.path.join(FOLDER, "names.json"), "w") as file:
         json.dump(names, file)

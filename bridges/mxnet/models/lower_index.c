@@ -106,8 +106,9 @@ static void lower_arg(lower_t *lower) {
   bool is_flat = x != lower->inputs[0], keep = attr_bool(lower, "keepdims", false);
   if (is_flat && keep && lower_rank(lower, lower->inputs[0]) != 1)
     lower_missing(lower, "its attribute keepdims=True without an axis");
-  lower_give(lower, lower_run(lower, EDGES(x), "cast(%s(a, axis=%lld, keepdims=%s), to=:a)", core, axis,
-                              keep || is_flat ? "True" : "False"));
+  const char *dtype = strncmp(lower->node->op, "_np", 3) == 0 ? "'i64'" : ":a";
+  lower_give(lower, lower_run(lower, EDGES(x), "cast(%s(a, axis=%lld, keepdims=%s), to=%s)", core, axis,
+                              keep || is_flat ? "True" : "False", dtype));
 }
 
 /* ---- sequences: axis 0 is time, or (axis=1) the second --------------------------------------------------------- */
@@ -118,8 +119,14 @@ static tenon_edge_t lengths_of(lower_t *lower) {
   return used ? lower_run(lower, EDGES(lower_input(lower, 1)), "cast(a, to='i64')") : EDGE_NONE;
 }
 
-static void lower_sequence_mask(lower_t *lower) {
+static long long time_axis(lower_t *lower) {
   long long axis = attr_int(lower, "axis", 0);
+  if (axis != 0 && axis != 1) lower_fail(lower, "attribute 'axis': expected 0 or 1, found %lld", axis);
+  return axis;
+}
+
+static void lower_sequence_mask(lower_t *lower) {
+  long long axis = time_axis(lower);
   double value = attr_float(lower, "value", 0);
   tenon_edge_t x = lower->inputs[0], lengths = lengths_of(lower);
   if (lengths == EDGE_NONE) {
@@ -136,18 +143,17 @@ static void lower_sequence_mask(lower_t *lower) {
 }
 
 static void lower_sequence_last(lower_t *lower) {
-  long long axis = attr_int(lower, "axis", 0);
+  long long axis = time_axis(lower);
   tenon_edge_t x = lower->inputs[0], lengths = lengths_of(lower);
   if (lengths == EDGE_NONE) {
     lower_give(lower, lower_run(lower, EDGES(x), "gather(a, -1:i64, axis=%lld)", axis));
     return;
   }
-  if (axis == 1)
-    x = lower_run(lower, EDGES(x), "gather(a, 0:i64, axis=0)"), lower_missing(lower, "lengths with axis=1");
   lower_give(lower, lower_run(lower, EDGES(x, lengths),
                               "at = unsqueeze(sub(b, 1:i64), [1]:i64); "
                               "row = unsqueeze(range(0:i64, gather(shape(b), 0:i64), 1:i64), [1]:i64); "
-                              "gather_nd(a, concat([at, row], axis=1))"));
+                              "gather_nd(a, concat([%s], axis=1))",
+                              axis == 1 ? "row, at" : "at, row"));
 }
 
 static void lower_sequence_reverse(lower_t *lower) {

@@ -34,6 +34,9 @@ static void window(lower_t *lower, char *out, int64_t kernel[INTS_MAX], int32_t 
                "attributes 'kernel', 'stride', 'pad' and 'dilate' have %d, %d, %d and %d items; expected as many each, "
                "at most 3",
                (int)*count, (int)strides, (int)pads, (int)dilates);
+  for (int32_t i = 0; i < *count; i++)
+    if (kernel[i] < 1 || kernel[i] > 1 << 20)
+      lower_fail(lower, "attribute 'kernel' has an extent of %lld", (long long)kernel[i]);
   if (lower_stopped(lower)) return;
   int used = 0;
   if (strides > 0)
@@ -62,8 +65,9 @@ static void lower_deconvolution(lower_t *lower) {
   int32_t adjusts = attr_ints(lower, "adj", adjust), targets = attr_ints(lower, "target_shape", target);
   bool has_target = false;
   for (int32_t i = 0; i < targets; i++) has_target |= target[i] != 0;
-  if (has_target) lower_missing(lower, "its attribute target_shape");
-  if (adjusts > 0) snprintf(more, sizeof more, ", output_padding=%s", attr_list(lower, adjust, adjusts));
+  if (has_target) /* pads and adj are worked out of it */
+    snprintf(more, sizeof more, ", output_shape=%s", attr_list(lower, target, targets));
+  else if (adjusts > 0) snprintf(more, sizeof more, ", output_padding=%s", attr_list(lower, adjust, adjusts));
   lower_give(lower, lower_run(lower, EDGES(lower->inputs[0], lower->inputs[1], lower_input(lower, 2)),
                               "conv_transpose(a, b, c, group=%lld%s%s)", (long long)attr_int(lower, "num_group", 1),
                               text, more));
@@ -150,6 +154,7 @@ static tenon_edge_t larger(lower_t *lower, tenon_edge_t x, tenon_edge_t like, lo
 
 static void lower_upsampling(lower_t *lower) {
   long long scale = attr_int(lower, "scale", 1);
+  if (scale < 1 || scale > 1 << 10) lower_fail(lower, "attribute 'scale': %lld", scale);
   bool is_sum = attr_is(lower, "multi_input_mode", "sum", "concat");
   if (attr_is(lower, "sample_type", "bilinear", "")) { /* a transposed convolution with a weight for each channel */
     long long kernel = 2 * scale - scale % 2, pad = scale / 2;

@@ -37,12 +37,21 @@ static void lower_scalar_op(lower_t *lower) {
                               text ? text : "identity(a)"));
 }
 
+/* Of vectors and matrices: the last axis of a with the last but one of b. */
+static void lower_dot(lower_t *lower) {
+  int32_t rank = lower_rank(lower, lower->inputs[1]), other = lower_rank_of(lower, lower->inputs[0]);
+  if (rank > 2) lower_missing(lower, "a second operand of more than two axes");
+  lower_give(lower, lower_run(lower, lower->inputs, 2, rank == 0 || other == 0 ? "mul(a, b)" : "matmul(a, b)"));
+}
+
 /* clang-format off */
 static const rule_t rules[] = {
   {"_npi_add_scalar|_npi_subtract_scalar|_npi_rsubtract_scalar|_npi_multiply_scalar|_npi_true_divide_scalar|"
    "_npi_rtrue_divide_scalar|_npi_power_scalar|_npi_rpower_scalar|_npi_mod_scalar|_npi_rmod_scalar|_npi_maximum_scalar|"
    "_npi_minimum_scalar|_npi_equal_scalar|_npi_not_equal_scalar|_npi_greater_scalar|_npi_greater_equal_scalar|"
    "_npi_less_scalar|_npi_less_equal_scalar(x)", lower_scalar_op},
+  {"_np_dot(a, b)", lower_dot},
+  {"_npi_einsum(*xs, -optimize) = einsum(xs, equation=subscripts)", NULL},
   {"_npi_equal(a, b) = equal(a, b)", NULL},
   {"_npi_not_equal(a, b) = not_equal(a, b)", NULL},
   {"_npi_greater(a, b) = greater(a, b)", NULL},

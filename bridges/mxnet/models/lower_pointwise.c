@@ -1,5 +1,6 @@
 /* Operators on each element, and what is the same as its input when nothing is trained.  Comparisons give numbers of their
  * operands' dtype, those of MXNet's NumPy (`_npi_...`) bools. */
+#include <math.h>
 #include <string.h>
 
 #include "lower.h"
@@ -18,7 +19,7 @@ static const char *core_name(const lower_t *lower, const pair_t *pairs) {
 static tenon_edge_t scalar_of(lower_t *lower, tenon_edge_t *x) {
   double value = attr_float(lower, "scalar", 0);
   bool is_int = attr_bool(lower, "is_int", true);
-  if (!lower_is_float(lower, *x) && !is_int && value != (double)(int64_t)value)
+  if (!lower_is_float(lower, *x) && !is_int && value != trunc(value))
     lower_missing(lower, "a scalar with a fraction and a tensor of integers");
   return lower_scalar(lower, lower_dtype(lower, *x), value);
 }
@@ -150,7 +151,8 @@ static const rule_t rules[] = {
 #define ROW(mxnet, core) {#mxnet "|_npi_" #mxnet "(x=) = " #core "(x)", NULL},
   UNARY(ROW)
 #undef ROW
-  {"erf(x=) = erf(x)", NULL},
+  {"_npi_absolute(x=) = abs(x)", NULL},
+  {"erf|_npx_erf(x=) = erf(x)", NULL},
   {"sigmoid|_npx_sigmoid(x=) = sigmoid(x)", NULL},
   {"relu|_npx_relu(x=) = relu(x)", NULL},
   {"softsign(x=) = softsign(x)", NULL},

@@ -70,17 +70,34 @@ static void lower_moments(lower_t *lower) {
                                  keep, keep);
 }
 
+static void lower_variance(lower_t *lower) {
+  tenon_edge_t x = lower->inputs[0], axes = axes_of(lower, x);
+  const char *keep = attr_bool(lower, "keepdims", false) ? "True" : "False";
+  if (attr_int(lower, "ddof", 0) != 0) lower_missing(lower, "its attribute ddof");
+  tenon_edge_t y =
+      lower_run(lower, EDGES(x, axes), "d = sub(a, reduce_mean(a, b)); reduce_mean(mul(d, d), b, keepdims=%s)", keep);
+  lower_give(lower, strstr(lower->node->op, "std") ? lower_run(lower, EDGES(y), "sqrt(a)") : y);
+}
+
 static void lower_softmax(lower_t *lower) {
   tenon_edge_t x = lower->inputs[0];
   const char *op = lower->node->op, *core = strstr(op, "log_softmax") ? "log_softmax" : "softmax";
   double temperature = attr_float(lower, "temperature", 1);
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", lower_dtype(lower, x));
-  if (attr_bool(lower, "use_length", false)) lower_missing(lower, "its attribute use_length=True");
   if (strcmp(op, "softmin") == 0) x = lower_run(lower, EDGES(x), "neg(a)");
   if (temperature != 1) x = lower_run(lower, EDGES(x), "div(a, %.17g:a)", temperature);
   if (!lower_stopped(lower) && tenon_dtype_id(dtype) != tenon_dtype_id(lower_dtype(lower, x)))
     x = lower_run(lower, EDGES(x), "cast(a, to='%s')", tenon_dtype_name(dtype));
-  lower_give(lower, lower_run(lower, EDGES(x), "%s(a, axis=%lld)", core, (long long)attr_int(lower, "axis", -1)));
+  long long axis = attr_int(lower, "axis", -1);
+  if (!attr_bool(lower, "use_length", false)) {
+    lower_give(lower, lower_run(lower, EDGES(x), "%s(a, axis=%lld)", core, axis));
+    return;
+  }
+  if (axis != -1 || strcmp(core, "softmax") != 0)
+    lower_missing(lower, "its attribute use_length=True but for the last axis");
+  tenon_edge_t length = lower_run(lower, EDGES(lower_input(lower, 1)), "unsqueeze(cast(a, to='i64'), [-1]:i64)");
+  tenon_edge_t inside = lower_run(lower, EDGES(x, length), "less(range(0:i64, gather(shape(a), -1:i64), 1:i64), b)");
+  lower_give(lower, lower_run(lower, EDGES(x, inside), "where(b, softmax(where(b, a, -3e38:a)), 0:a)"));
 }
 
 /* The loss of classifiers gives the probabilities: of rows, or (multi_output) along axis 1. */
@@ -113,8 +130,9 @@ static const rule_t rules[] = {
   {"norm(x, -out_dtype)", lower_norm},
   {"_square_sum(x)", lower_square_sum},
   {"moments(x)", lower_moments},
+  {"_npi_std|_npi_var(x)", lower_variance},
   {"cumsum|_np_cumsum(x)", lower_cumsum},
-  {"softmax|_npx_softmax|log_softmax|_npx_log_softmax|softmin(x=, length?~)", lower_softmax},
+  {"softmax|_npx_softmax|log_softmax|_npx_log_softmax|softmin(x=, length?#)", lower_softmax},
   {"SoftmaxOutput|Softmax(x=, label?~, -grad_scale, -ignore_label, -use_ignore, -normalization, -out_grad, -smooth_alpha)",
    lower_softmax_output},
   {"SoftmaxActivation(x=)", lower_softmax_activation},

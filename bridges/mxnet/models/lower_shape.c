@@ -91,7 +91,7 @@ static void lower_reshape(lower_t *lower) {
 static void lower_numpy_reshape(lower_t *lower) {
   static const int64_t plain[] = {0, 0, INT64_MIN, -2, -3, -4};
   int64_t codes[INTS_MAX];
-  int32_t count = attr_ints(lower, strncmp(lower->node->op, "_npx", 4) == 0 ? "newshape" : "newshape", codes);
+  int32_t count = attr_ints(lower, "newshape", codes);
   if (!attr_is(lower, "order", "C", "C")) lower_missing(lower, "its attribute order");
   if (attr_bool(lower, "reverse", false)) lower_missing(lower, "its attribute reverse=True");
   for (int32_t i = 0; i < count; i++) {
@@ -270,10 +270,12 @@ static void lower_pad(lower_t *lower) {
   int64_t widths[INTS_MAX], pads[INTS_MAX];
   int32_t count = attr_ints(lower, "pad_width", widths);
   const char *mode = attr_text(lower, "mode", "constant");
+  if (strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 && strcmp(mode, "reflect") != 0)
+    lower_fail(lower, "attribute 'mode': expected constant, edge or reflect, found '%.40s'", mode);
   if (count < 0 || count % 2) lower_fail(lower, "attribute 'pad_width' has %d items; expected pairs", (int)count);
   for (int32_t i = 0; i < count; i++) pads[(i % 2) * (count / 2) + i / 2] = widths[i];
   tenon_edge_t by = lower_ints(lower, pads, lower_stopped(lower) ? 0 : (size_t)count);
-  lower_give(lower, lower_run(lower, EDGES(lower->inputs[0], by), "pad(a, b, %.17g:a, mode='%.20s')",
+  lower_give(lower, lower_run(lower, EDGES(lower->inputs[0], by), "pad(a, b, %.17g:a, mode='%s')",
                               attr_float(lower, "constant_value", 0), mode));
 }
 
@@ -348,6 +350,7 @@ static const rule_t rules[] = {
   {"space_to_depth(x) = space_to_depth(x, block=block_size)", NULL},
   {"zeros_like|_np_zeros_like(x=) = expand(0:x, shape(x))", NULL},
   {"ones_like|_np_ones_like(x=) = expand(1:x, shape(x))", NULL},
+  {"_npi_full_like|_np_full_like(x=) = cast_like(expand(@fill_value:x, shape(x)), x)", NULL},
   {"shape_array(x#) = shape(x)", NULL},
   {"size_array(x#) = unsqueeze(size(x), [0]:i64)", NULL},
 };

@@ -89,7 +89,7 @@ static tenon_status_t make_input(model_t *model, int32_t index, tenon_edge_t *ou
   lower.node = &dtype_node;
   tenon_dtype_t dtype = attr_dtype(&lower, "dtype", dtype_attr.value ? tenon_dtype(TENON_F32) : model->dtypes[index]);
   if (ndim == 0 && !model->symbol.is_np_shape) ndim = -1;
-  if (ndim < 0 && (ndim = model->ranks[index]) >= 0)
+  if (lower.status == TENON_OK && ndim < 0 && (ndim = model->ranks[index]) >= 0)
     for (int32_t i = 0; i < ndim; i++) axes[i].extent = -1;
   if (lower.status == TENON_OK)
     lower.status = tenon_builder_input(model->builder, node->name, dtype, ndim, axes, out_edge);
@@ -122,6 +122,10 @@ static void name_output(const symbol_node_t *node, int32_t index, int32_t count,
                {"Dropout", {"output", "mask", NULL}},
                {"LeakyReLU", {"output", "mask", NULL}},
                {"make_loss", {"loss", NULL, NULL}},
+               {"_npi_concatenate", {"out", NULL, NULL}},
+               {"_npi_matmul", {"out", NULL, NULL}},
+               {"_npi_std", {"std", NULL, NULL}},
+               {"_npi_var", {"var", NULL, NULL}},
                {"sort", {"output0", NULL, NULL}},
                {"_linalg_det", {"output0", NULL, NULL}}};
   const char *kind = symbol_attr(node, "ret_typ"); /* topk has indices too then, which nobody sees */

@@ -10,6 +10,6 @@
  * Symbol.list_outputs.  Operators that no rule covers are those of loaded libraries that have this name in any namespace.
  * Errors: NOT_FOUND: no such file; INVALID: it is malformed, or parameters are missing, with node and place; UNIMPLEMENTED: all
  * operators that are not covered, and their nodes. */
-TENON_API tenon_status_t mxnet_model_read(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph);
+tenon_status_t mxnet_model_read(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph);
 
 #endif

@@ -157,7 +157,10 @@ static bool look(lower_t *lower, tenon_edge_t edge, tenon_port_t *out) {
 
 int32_t lower_rank_of(lower_t *lower, tenon_edge_t edge) {
   tenon_port_t port;
-  return look(lower, edge, &port) ? port.ndim : -1;
+  if (!look(lower, edge, &port) || port.ndim >= 0) return port.ndim;
+  for (int32_t i = 0; i < lower->input_count; i++)
+    if (lower->inputs[i] == edge) return lower->model->ranks[lower->node->inputs[i].node];
+  return -1;
 }
 
 int32_t lower_rank(lower_t *lower, tenon_edge_t edge) {

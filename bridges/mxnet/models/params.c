@@ -52,8 +52,8 @@ static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *f
 
 static tenon_status_t take(stream_t *s, void *out, uint64_t size, const char *what) {
   if (size > s->left)
-    return fail(s, TENON_INVALID, "%s takes %llu bytes, but the file ends after %llu", what, (unsigned long long)size,
-                (unsigned long long)s->left);
+    return fail(s, TENON_INVALID, "%s takes %llu bytes, but the file has %llu bytes left", what,
+                (unsigned long long)size, (unsigned long long)s->left);
   if (size && fread(out, 1, (size_t)size, s->file) != size)
     return fail(s, TENON_INVALID, "%s cannot be read: %s", what,
                 ferror(s->file) ? strerror(errno) : "the file became shorter");
@@ -111,7 +111,7 @@ static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
   for (int32_t i = 0; i < ndim; i++) is_empty |= shape[i] == 0;
   for (int32_t i = 0; i < ndim && !is_empty; i++) {
     if ((uint64_t)shape[i] > s->left / size)
-      return fail(s, TENON_INVALID, "its shape needs more than the %llu bytes that the file has left",
+      return fail(s, TENON_INVALID, "its shape needs more, but the file has %llu bytes left",
                   (unsigned long long)s->left);
     size *= (uint64_t)shape[i];
   }

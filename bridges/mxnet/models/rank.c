@@ -18,12 +18,31 @@ static int32_t list_length(const char *text) {
   return count;
 }
 
+/* The rank that an attribute states, whatever the input; -1: none. */
+static int32_t stated(const symbol_node_t *node) {
+  static const char *const names[][2] = {{"Reshape", "shape"},
+                                         {"_np_reshape", "newshape"},
+                                         {"_npx_reshape", "newshape"},
+                                         {"transpose", "axes"},
+                                         {"_np_transpose", "axes"}};
+  const char *flatten = symbol_attr(node, "flatten");
+  if (strcmp(node->op, "Flatten") == 0) return 2;
+  if (strcmp(node->op, "FullyConnected") == 0 && (!flatten || strcmp(flatten, "True") == 0)) return 2;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *text = strcmp(node->op, names[i][0]) == 0 ? symbol_attr(node, names[i][1]) : NULL;
+    bool is_plain = text && strpbrk(text, "0123456789") && strcmp(text, "None") != 0;
+    for (const char *at = text; is_plain && (at = strchr(at, '-')); at++) is_plain = at[1] == '1'; /* codes but -1 */
+    if (is_plain) return list_length(text);
+  }
+  return -1;
+}
+
 /* What the node says of its inputs and results; true: something new. */
 static bool look(model_t *model, int32_t index) {
   const symbol_node_t *node = &model->symbol.nodes[index];
   const rule_t *rule = model->rules[index];
   const char *kernel = symbol_attr(node, "kernel");
-  bool is_new = false;
+  bool is_new = rule && set(&model->ranks[index], stated(node));
   for (int32_t k = 0; rule && k < node->input_count; k++) {
     int32_t *own = &model->ranks[node->inputs[k].node], *result = &model->ranks[index];
     if (rule_has_mark(rule, k, '%')) is_new |= set(own, 3);
@@ -45,9 +64,9 @@ tenon_status_t rank_find(model_t *model) {
     const tenon_tensor_t *param = params_find(&model->params, symbol->nodes[i].name);
     const char *shape = symbol_attr(&symbol->nodes[i], "__shape__");
     bool is_null = strcmp(symbol->nodes[i].op, "null") == 0;
-    model->ranks[i] = is_null && param                                   ? param->ndim
-                      : is_null && shape && strpbrk(shape, "0123456789") ? list_length(shape)
-                                                                         : -1;
+    model->ranks[i] = -1;
+    if (is_null && param) (void)set(&model->ranks[i], param->ndim);
+    else if (is_null && shape && strpbrk(shape, "0123456789")) (void)set(&model->ranks[i], list_length(shape));
   }
   for (int round = 0; is_new && round < ROUNDS_MAX; round++) {
     is_new = false;
