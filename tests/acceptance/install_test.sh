@@ -10,13 +10,15 @@ check() { # sentence, command...
 }
 prefix=$work/prefix
 check "make install succeeds" cmake --install "$build" --prefix "$prefix"
-check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "device.h iterator.h op.h source.h tenon.h tenon.hpp torch.h "
+check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "bridge.h device.h graph.h iterator.h op.h source.h tenon.h tenon.hpp torch.h "
 cp examples/01_gelu/gelu.c "$work/gelu.c"
 check "the installed command builds a library" "$prefix/bin/tenon" build "$work/gelu.c" -o "$work/gelu.so"
 check "the installed command builds a device" "$prefix/bin/tenon" build examples/08_device/*.c -o "$work/vx.so"
 check "and checks it by the suite" "$prefix/bin/tenon" check --device "$work/vx.so" --case memory. --quick
 check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
 check "the installed command exports it to MXNet" test "$(cd "$work" && "$prefix/bin/tenon" export --mxnet gelu.so)" = "exported gelu_mxnet.so: 2 operators"
+cc -w -fPIC -shared tests/adapters/mxnet/plain.c -o "$work/plain.so" -lm
+check "and loads a library of MXNet by its bridge" test "$("$prefix/bin/tenon" ops "$work/plain.so" | grep -c plain::t_gemm)" = 2
 cat >"$work/program.c" <<'C'
 #include <stdio.h>
 #include <tenon/tenon.h>
