@@ -64,7 +64,8 @@ run_mxnet() {
   [ -e "$build/bridges/libtenon_mxnet.so" ] || { echo "skip: there is no compiler for C++, so the bridge to MXNet was left out"; echo "0 passed, 0 failed, 1 skipped"; return; }
   has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
-  for part in "${parts[@]}"; do .venv-zoo/bin/python "$part" || true; done 2>&1 | tee "$log"
+  printf '%s\n' "${parts[@]}" | xargs -P 2 -I{} sh -c '.venv-zoo/bin/python {} >"$0/$(basename {}).log" 2>&1' "$logs" || true # they wait for MXNet
+  for part in "${parts[@]}"; do cat "$logs/$(basename "$part").log"; done | tee "$log"
   parts_of "$log" ${#parts[@]}
 }
 run_guides() {
