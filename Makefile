@@ -40,6 +40,9 @@ test-%: build
 test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## MXNet's libraries and models here, and ours there, beside real MXNet 1.7, 1.8 and 1.9
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
 
+mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
+	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
+
 sanitize: build ## all C tests and the ONNX cases under address, undefined and thread sanitizers
 	@scripts/sanitize.sh all
 
@@ -76,4 +79,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test test-mxnet sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean
+.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean

@@ -11,6 +11,7 @@ BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"
 SCRATCH = os.path.join(BUILD, "bench")  # what benchmarks compile and generate
 RESULTS = os.path.join(ROOT, "bench", "results")
 CC = os.environ.get("CC", "cc")
+PLACES = "TENON_BUILD", "TENON_CACHE", "TENON_MXNET_1_9"  # settings that say nothing about figures
 INSTRUCTION_SETS = "sse4_2 avx2 fma avx512f avx512bw avx512_vnni avx512_bf16 avx512_fp16 amx_tile amx_int8 amx_bf16 asimd sve".split()
 
 
@@ -43,7 +44,7 @@ def machine():
         "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
         "system": f"{platform.system()} {platform.machine()}",
         "load": round(os.getloadavg()[0], 2),
-        "settings": {key: value for key, value in os.environ.items() if key.startswith(("OMP_", "GOMP_", "TENON_")) and key != "TENON_BUILD"},
+        "settings": {key: value for key, value in os.environ.items() if key.startswith(("OMP_", "GOMP_", "TENON_")) and key not in PLACES},
     }
 
 

@@ -15,7 +15,9 @@ cmake -S . -B "$out" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C
   -DTENON_SANITIZE=address,undefined -DTENON_OPENMP=OFF -DTENON_ONEDNN=OFF >"$out/build.log" 2>&1 &&
   cmake --build "$out" --target tenon_internal --parallel "$(nproc)" >>"$out/build.log" 2>&1 || { tail -20 "$out/build.log"; exit 1; }
 for target in "${targets[@]}"; do
-  clang "${flags[@]}" -fsanitize=fuzzer -Iinclude -Isrc -Iops -Itests/unit -Itests/unit/fault -DMODELS="\"$PWD/tests/data/models\"" \
+  more=()
+  [ "$target" != mxnet ] || more=(-Ibridges/mxnet bridges/mxnet/*.c bridges/mxnet/models/*.c)
+  clang "${flags[@]}" -fsanitize=fuzzer "${more[@]}" -Iinclude -Isrc -Iops -Itests/unit -Itests/unit/fault -DMODELS="\"$PWD/tests/data/models\"" \
     "tests/fuzz/${target}_fuzz.c" "$out/libtenon_internal.a" -lm -ldl -lpthread -o "$out/fuzz_$target"
 done
 
@@ -27,6 +29,7 @@ seeds() {
   model) find tests/data -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
   tensor) find tests/data examples -name '*.pb' -o -name '*.npy' -o -name '*.pgm'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
   text) find "$out/seeds-text" -type f ;;
+  mxnet) find "$out/seeds-mxnet" -type f -size -32k ;;
   elf) find build* -maxdepth 6 -name '*.so' -size -64k | awk 'NR <= 60'; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' ;;
   esac
 }
@@ -42,6 +45,14 @@ for path in sorted(glob.glob("ops/*.c") + glob.glob("tests/libraries/contract/*.
             lines += [letter + text for text in re.findall(rf'TENON_{tag}\("([^"]+)"', op[1])]
         open(f"{sys.argv[1]}/{re.sub('.*/', '', path)}-{i}", "w").write("\n".join(lines))
 PY
+
+# MXNet's own models of its operators: both files as one.
+mxnet=${TENON_MXNET_1_9:-.venv-mxnet-1.9/bin/python}
+mkdir -p "$out/seeds-mxnet" "$out/mxnet"
+[ ! -x "$mxnet" ] || "$mxnet" tests/adapters/mxnet_models_oracle.py "$out/mxnet" >"$out/mxnet.log" 2>&1 || true
+for file in "$out"/mxnet/*-symbol.json; do
+  [ ! -e "$file" ] || { tr -d '\000' <"$file"; printf '\0'; cat "${file%-symbol.json}-0000.params" 2>/dev/null; } >"$out/seeds-mxnet/$(basename "$file")"
+done
 
 failed=0
 each=$((seconds / ${#targets[@]}))

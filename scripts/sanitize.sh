@@ -16,7 +16,7 @@ add() { # adds a total line up; shows what failed
 }
 for preset in asan tsan; do
   cmake --preset "$preset" >/dev/null &&
-    cmake --build "build-$preset" --target unit_tests tenon_command --parallel "$(nproc)" >"build-$preset/build.log" 2>&1 ||
+    cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet --parallel "$(nproc)" >"build-$preset/build.log" 2>&1 ||
     { tail -20 "build-$preset/build.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
   log=build-$preset/tests.log
   left_out=
@@ -24,6 +24,15 @@ for preset in asan tsan; do
   scripts/unit.sh "build-$preset/tests" "$left_out" >"$log" 2>&1
   add "$log" $?
   echo "$preset: C tests: $(tail -1 "$log")"
+  flags=(-std=gnu11 -g -O1 -w -fPIC -fno-omit-frame-pointer "-fsanitize=$([ "$preset" = asan ] && echo address,undefined || echo thread)")
+  log=build-$preset/mxnet.log # a library of MXNet's interface, called, gone back through, loaded 1,000 times, by threads
+  cc "${flags[@]}" -shared tests/adapters/mxnet/plain.c -o "build-$preset/libplain_11.so" -lm &&
+    cc "${flags[@]}" tests/adapters/mxnet/host.c -Iinclude -L"build-$preset" -ltenon -Wl,-rpath,"$PWD/build-$preset" -lpthread -o "build-$preset/mxnet_host" &&
+    TENON_TEST_SANITIZED=1 "build-$preset/mxnet_host" "$PWD/build-$preset/libplain_11.so" >"$log" 2>&1
+  status=$?
+  [ $status -eq 0 ] && echo "1 passed, 0 failed, 0 skipped" >>"$log"
+  add "$log" $status
+  echo "$preset: an MXNet library: $(tail -1 "$log")"
   [ -z "$left_out" ] || { skipped=$((skipped + 1)); echo "skip: tests of one thread under the thread sanitizer (operators, core, import, ONNX cases): make sanitize runs them"; continue; }
   data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')
   step=1

@@ -17,6 +17,7 @@ declare -A about=(
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
   grep -E '^[0-9]+ passed' "$1" | awk -v parts="$2" '{p += $1; f += $3; s += $5} END {print p + 0 " passed, " f + (NR < parts ? parts - NR : 0) " failed, " s + 0 " skipped"}'
 }
+has_python() { compgen -G "$build/python/tenon/_core.*.so" >/dev/null; }
 run_layers() { "$python" tests/layers.py; }
 run_format() { # of clang-format 14, Debian 12's: others lay out differently
   clang-format --version | grep -q 'version 14' || { echo "skip: clang-format 14 is not installed"; echo "0 passed, 0 failed, 1 skipped"; return; }
@@ -42,31 +43,32 @@ run_autograd() {
 }
 run_python() { # with NumPy alone, and with PyTorch too
   local log=$logs/python-parts.log parts=1
-  [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Guide Names Shapes Tensors 2>&1 | tee "$log"
   "$python" tests/adapters/graph_test.py 2>&1 | tee -a "$log"
+  "$python" tests/adapters/threads_test.py 2>&1 | tee -a "$log"
   if [ -x .venv-zoo/bin/python ]; then parts=3; for part in python sparse; do .venv-zoo/bin/python "tests/adapters/${part}_test.py"; done 2>&1 | tee -a "$log"
   else echo "skip: .venv-zoo is missing (make test makes it)"; fi
   "$python" tests/adapters/leaks_test.py 2>&1 | tee -a "$log"
-  parts_of "$log" $((parts + 2))
+  parts_of "$log" $((parts + 3))
 }
 run_torch() { # what is in torch_deploy_test.py runs without Python
   local log=$logs/torch-parts.log part
-  [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
-  for part in torch torch_model torch_deploy; do .venv-zoo/bin/python "tests/adapters/${part}_test.py" || true; done 2>&1 | tee "$log"
-  parts_of "$log" 3
+  for part in torch torch_model torch_device torch_deploy; do .venv-zoo/bin/python "tests/adapters/${part}_test.py" || true; done 2>&1 | tee "$log"
+  parts_of "$log" 4
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)
   [ -e "$build/bridges/libtenon_mxnet.so" ] || { echo "skip: there is no compiler for C++, so the bridge to MXNet was left out"; echo "0 passed, 0 failed, 1 skipped"; return; }
-  [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   for part in "${parts[@]}"; do .venv-zoo/bin/python "$part" || true; done 2>&1 | tee "$log"
   parts_of "$log" ${#parts[@]}
 }
 run_guides() {
-  [ -e "$build/python/tenon/_core.abi3.so" ] || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/adapters/guides_test.py
 }

@@ -135,6 +135,7 @@ void tenon_shutdown(void) {
 }
 
 const char *tenon_error(void) { return tn_error(); }
+tenon_status_t tenon_error_set(tenon_status_t status, const char *text) { return tn_fail(status, "%s", text); }
 const char *tenon_status_name(tenon_status_t status) { return tn_status_name(status); }
 const char *tenon_version(void) { return TENON_VERSION_TEXT; }
 void tenon_threads_set(int32_t count) { tn_parallel_set(count); }

@@ -90,7 +90,11 @@ void summary_add_tensor(text_t *out, const char *name, const tenon_tensor_t *ten
   }
   text_add(out, "%s  %s ", name, tenon_dtype_name(tensor->dtype));
   summary_add_shape(out, tensor->ndim, tensor->shape);
-  if (element_is_dense(tensor)) {
+  const tenon_detail_t *detail = tensor->detail;
+  if (detail && detail->kind != TENON_DETAIL_QUANTISED) {
+    text_add(out, " %s, %" PRId64 " stored:", tenon_tensor_layout(tensor), detail->indices->shape[0]);
+    add_values(out, detail->values);
+  } else if (element_is_dense(tensor)) {
     add_values(out, tensor);
   } else {
     tenon_tensor_t *copy = NULL;
@@ -113,5 +117,5 @@ void summary_add_port(text_t *out, const tenon_port_t *port) {
     if (port->axes[i].extent >= 0) text_add(out, "%" PRId64, port->axes[i].extent);
     else text_add(out, "%s", port->axes[i].name ? port->axes[i].name : "?");
   }
-  text_add(out, "]");
+  text_add(out, "]%s", !port->layout ? "" : port->layout == TENON_DETAIL_CSR ? " csr" : " row_sparse");
 }

@@ -12,6 +12,12 @@ int32_t system_processors(void);
 /* The folder that holds the running command; false where the system does not say. */
 bool system_own_folder(text_t *out_folder);
 
+/* The file of a library that this process has loaded, by its name; false: it is not loaded. */
+bool system_module_path(const char *name, text_t *out_path);
+/* Opens a library until the process ends, and gives functions of it. */
+bool system_module_open(const char *path, const char *const *names, int count, void (**out_functions)(void),
+                        text_t *why);
+
 bool system_is_file(const char *path);
 bool system_is_folder(const char *path);
 /* Names in a folder, sorted, without "." and "..". */

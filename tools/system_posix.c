@@ -6,7 +6,9 @@
 #include "system.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -42,6 +44,30 @@ bool system_own_folder(text_t *out_folder) {
   if (!separator) return false;
   text_bytes(out_folder, path, (size_t)(separator - path));
   return !out_folder->failed;
+}
+
+bool system_module_path(const char *name, text_t *out_path) {
+  struct link_map *map = NULL;
+  void *module = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  char *path = NULL;
+  if (module && dlinfo(module, RTLD_DI_LINKMAP, &map) == 0)
+    path = map->l_name[0] == '/' ? strdup(map->l_name) : realpath(map->l_name, NULL);
+  if (module) dlclose(module);
+  if (path) text_add(out_path, "%s", path);
+  free(path);
+  return path != NULL;
+}
+
+bool system_module_open(const char *path, const char *const *names, int count, void (**out_functions)(void),
+                        text_t *why) {
+  void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  for (int i = 0; i < count && module; i++) {
+    void *address = dlsym(module, names[i]);
+    if (!address) return text_add(why, "it has no %s", names[i]), false;
+    memcpy(&out_functions[i], &address, sizeof address); /* ISO C has no cast between the two */
+  }
+  if (!module) text_add(why, "%s", dlerror());
+  return module != NULL;
 }
 
 bool system_is_file(const char *path) {

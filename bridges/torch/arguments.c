@@ -6,8 +6,8 @@
 #include <string.h>
 
 void frame_open(frame_t *f, const operator_t *self, bool is_counted) {
-  f->self = self, f->argument = NULL, f->is_counted = is_counted, f->quantised = NULL, f->blocks = NULL, f->used = 0,
-  *f->why = 0;
+  f->self = self, f->argument = NULL, f->is_counted = is_counted, f->quantised = NULL, f->place = NULL;
+  f->blocks = NULL, f->used = 0, *f->why = 0;
   f->counted_count = f->tensor_list_count = f->list_count = f->string_count = 0;
   for (uint32_t i = 0; i < self->argument_count; i++) f->handles[i] = NULL;
 }
@@ -33,26 +33,25 @@ void *frame_take(frame_t *f, size_t count, size_t size) {
 
 /* ---- kinds -------------------------------------------------------------------------------------------------------- */
 
-/* The handle's tensor: on the stack, or, where the call may keep it, counted. */
+/* The handle's tensor: on the stack, or, where the call may keep it or it is on a device, counted. */
 static tenon_tensor_t *tensor_of(frame_t *f, torch_tensor_t handle, tenon_tensor_t *view, bool is_counted) {
-  int64_t ndim = 0, *shape = NULL, *strides = NULL;
-  int32_t code = 0, device = 0;
-  void *data = NULL;
-  tenon_dtype_t dtype;
-  int32_t bad = torch.aoti_torch_get_dim(handle, &ndim) | torch.aoti_torch_get_sizes(handle, &shape) |
-                torch.aoti_torch_get_strides(handle, &strides) | torch.aoti_torch_get_dtype(handle, &code) |
-                torch.aoti_torch_get_device_type(handle, &device);
-  bad |= f->argument && f->argument->is_written ? torch.torch_get_mutable_data_ptr(handle, &data)
-                                                : torch.torch_get_const_data_ptr(handle, (const void **)&data);
+  frame_parts_t p = {.data = NULL};
+  int32_t code = 0;
+  int32_t bad = torch.aoti_torch_get_dim(handle, &p.ndim) | torch.aoti_torch_get_sizes(handle, &p.shape) |
+                torch.aoti_torch_get_strides(handle, &p.strides) | torch.aoti_torch_get_dtype(handle, &code) |
+                torch.aoti_torch_get_device_type(handle, &p.type);
+  bad |= f->argument && f->argument->is_written ? torch.torch_get_mutable_data_ptr(handle, &p.data)
+                                                : torch.torch_get_const_data_ptr(handle, (const void **)&p.data);
   if (bad) return frame_fail(f, "PyTorch does not tell what the tensor is: ", torch_what()), NULL;
-  if (device != torch.aoti_torch_device_type_cpu())
-    return frame_fail(f, "the tensor is not in the CPU's memory: move it there", ""), NULL;
-  const bool is_quantised = torch_dtype_stored(code, &dtype);
-  if (!is_quantised && !torch_dtype_from(code, &dtype))
+  const bool is_quantised = torch_dtype_stored(code, &p.dtype);
+  if (!is_quantised && !torch_dtype_from(code, &p.dtype))
     return frame_fail(f, "its dtype has no counterpart in Tenon", ""), NULL;
-  tenon_status_t status = is_counted
-                              ? tenon_tensor_borrow(data, dtype, (int32_t)ndim, shape, strides, NULL, NULL, &view)
-                              : tenon_tensor_view(view, data, dtype, (int32_t)ndim, shape, strides, NULL);
+  if (p.type != torch_cpu)
+    return is_quantised ? (frame_fail(f, "a quantised tensor must be in the CPU's memory", ""), NULL)
+                        : frame_placed(f, handle, &p);
+  tenon_status_t status =
+      is_counted ? tenon_tensor_borrow(p.data, p.dtype, (int32_t)p.ndim, p.shape, p.strides, NULL, NULL, &view)
+                 : tenon_tensor_view(view, p.data, p.dtype, (int32_t)p.ndim, p.shape, p.strides, NULL);
   if (status != TENON_OK) return frame_fail(f, tenon_error(), ""), NULL;
   if (!is_quantised || frame_quantised(f, handle, view)) return view;
   if (is_counted) tenon_tensor_release(view);
@@ -147,7 +146,7 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   case TENON_KIND_TENSOR: /* an input, or an attribute */
     f->handles[a->place] = (torch_tensor_t)(uintptr_t)value;
     out->as.tensor = tensor_of(f, f->handles[a->place], &f->views[a->place], f->is_counted);
-    if (out->as.tensor && f->is_counted) f->counted[f->counted_count++] = out->as.tensor;
+    if (out->as.tensor && out->as.tensor != &f->views[a->place]) f->counted[f->counted_count++] = out->as.tensor;
     return out->as.tensor != NULL;
   case TENON_KIND_TENSORS: return tensors_set(f, value, out);
   case TENON_KIND_BOOL: return out->as.i = (value & 255) != 0, true;
@@ -160,8 +159,8 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
            frame_fail(f, "the dtype has no counterpart in Tenon", "");
   case TENON_KIND_DEVICE: /* the type in the upper half */
     out->as.device = (tenon_device_t){1, 0};
-    return (int32_t)(value >> 32) == torch.aoti_torch_device_type_cpu() ||
-           frame_fail(f, "the device is not the CPU", "");
+    if ((int32_t)(value >> 32) == torch_cpu) return true;
+    return frame_place(f, (int32_t)(value >> 32), (int32_t)value) && (out->as.device = f->place->device, true);
   case TENON_KIND_STRS: return strings_set(f, value, out);
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
@@ -213,4 +212,5 @@ void frame_close(frame_t *f) {
   for (uint32_t i = 0; i < f->list_count; i++) (void)torch.torch_delete_list(f->lists[i]);
   for (uint32_t i = 0; i < f->string_count; i++) (void)torch.torch_delete_string(f->strings[i]);
   for (block_t *block = f->blocks, *next; block; block = next) next = block->next, free(block);
+  if (f->place) frame_leave(f);
 }

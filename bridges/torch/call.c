@@ -11,8 +11,7 @@ static tenon_generator_t *generator_of(frame_t *f) {
   void *data = NULL;
   tenon_generator_t *made = NULL;
   int32_t bad = !torch.aoti_torch_cpu_randint_low_out ||
-                torch.aoti_torch_empty_strided(1, &one, &one, torch.aoti_torch_dtype_int64(),
-                                               torch.aoti_torch_device_type_cpu(), -1, &number) ||
+                torch.aoti_torch_empty_strided(1, &one, &one, torch.aoti_torch_dtype_int64(), torch_cpu, -1, &number) ||
                 torch.aoti_torch_cpu_randint_low_out(number, 0, INT64_MAX, &one, 1) ||
                 torch.torch_get_mutable_data_ptr(number, &data);
   if (bad) frame_fail(f, "PyTorch gives no random number: ", torch_what());
@@ -66,16 +65,19 @@ static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count
 }
 
 static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
-  tenon_tensor_t *zeros = NULL;
-  if (tenon_tensor_create(t->dtype, t->ndim, t->shape, &zeros) == TENON_OK)
-    memset(zeros->data, 0, (size_t)tenon_count(zeros) * (t->dtype.bits / 8));
-  return zeros;
+  tenon_tensor_t *zeros = NULL, *there = NULL;
+  if (tenon_tensor_create(t->dtype, t->ndim, t->shape, &zeros) != TENON_OK) return NULL;
+  memset(zeros->data, 0, (size_t)tenon_count(zeros) * (t->dtype.bits / 8));
+  if (t->device.type == 1) return zeros;
+  if (tenon_tensor_copy_to(zeros, t->device, &there) != TENON_OK) there = NULL;
+  tenon_tensor_release(zeros);
+  return there;
 }
 
 static bool is_within(const tenon_tensor_t *t, const tenon_tensor_t *of) { /* does it begin in the memory of that? */
   int64_t last = 0;
   for (int32_t d = 0; d < of->ndim; d++) last += (of->shape[d] - 1) * of->strides[d];
-  const uintptr_t begin = (uintptr_t)of->data, at = (uintptr_t)t->data;
+  const uintptr_t begin = (uintptr_t)of->data + of->byte_offset, at = (uintptr_t)t->data + t->byte_offset;
   return tenon_count(of) && at >= begin && at <= begin + (uintptr_t)last * (of->dtype.bits / 8);
 }
 
@@ -92,16 +94,17 @@ static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
 static bool own(frame_t *f, tenon_tensor_t **grad) {
   tenon_tensor_t *copy;
   if (!is_lent(f, *grad)) return true;
-  if (tenon_tensor_copy(*grad, &copy) != TENON_OK) return frame_fail(f, tenon_error(), "");
+  if (tenon_tensor_copy_to(*grad, (*grad)->device, &copy) != TENON_OK) return frame_fail(f, tenon_error(), "");
   tenon_tensor_release(*grad);
   return *grad = copy, true;
 }
 
-bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, torch_value_t *out) {
+bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, const bool *away,
+                     torch_value_t *out) {
   bool good = true;
   for (size_t i = 0; i < count && good; i++) /* that do not depend on it have zeros */
     good = grads[i] ? own(f, &grads[i]) : (grads[i] = zeros_like(leaves[i])) || frame_fail(f, tenon_error(), "");
-  if (good) return frame_list(f, grads, count, false, out);
+  if (good) return (!away || frame_bring(f, grads, count, away)) && frame_list(f, grads, count, false, out);
   for (size_t i = 0; i < count; i++) tenon_tensor_release(grads[i]);
   return false;
 }
@@ -146,7 +149,7 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
     status = tenon_gradients(starts, from, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
   if (status != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
   for (uint32_t o = 0; o < self->output_count; o++) tenon_tensor_release(outputs[o]);
-  if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, out);
+  if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, NULL, out);
 }
 
 /* ---- the call ----------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #define BRIDGES_TORCH_FRAME_H
 
 #include "operator.h"
+#include "place.h"
 
 enum { FRAME_ROOM = 1024 };
 
@@ -18,6 +19,13 @@ typedef struct list_t { /* an argument that is a list of tensors */
   size_t count;
 } list_t;
 
+typedef struct frame_parts_t { /* what PyTorch tells of a tensor */
+  int64_t ndim, *shape, *strides;
+  int32_t type; /* of its device */
+  tenon_dtype_t dtype;
+  void *data; /* its first element, NULL if it has none */
+} frame_parts_t;
+
 typedef struct frame_t { /* counts say what of the arrays is set */
   const operator_t *self;
   const tenon_argument_t *argument; /* that is read; NULL: none */
@@ -29,7 +37,11 @@ typedef struct frame_t { /* counts say what of the arrays is set */
   torch_list_t lists[OPERATOR_MOST + 1];
   torch_string_t strings[OPERATOR_MOST];
   uint32_t counted_count, tensor_list_count, list_count, string_count;
-  struct quantised_t *quantised; /* arguments that are */
+  struct quantised_t *quantised;          /* arguments that are */
+  const place_t *place;                   /* where the call runs; NULL: on the CPU, and none of the next four is set */
+  tenon_stream_t *stream, *stream_before; /* PyTorch's there; what the thread used */
+  tenon_allocator_t allocator;            /* PyTorch's there, and what the thread used */
+  const tenon_allocator_t *allocator_before;
   block_t *blocks;
   size_t used;
   char why[700]; /* "": no failure */
@@ -41,13 +53,23 @@ void frame_open(frame_t *frame, const operator_t *self, bool is_counted);
 bool frame_arguments(frame_t *frame, const torch_value_t *stack);
 /* A list of tensors that is no argument of the operator's own. */
 const list_t *frame_tensors(frame_t *frame, torch_value_t value);
+/* The call runs on that device of PyTorch's: its stream and its allocator are used until frame_close. */
+bool frame_place(frame_t *frame, int32_t type, int32_t index);
+/* A tensor over the memory of one of another device than the CPU, whose parts are known; NULL: `why` says why not. */
+tenon_tensor_t *frame_placed(frame_t *frame, torch_tensor_t handle, const frame_parts_t *parts);
+/* PyTorch's tensor of one that is dense and on a device; takes the reference over. */
+bool frame_placed_result(frame_t *frame, tenon_tensor_t *tensor, torch_value_t *out);
+/* Tensors of the host, those of `which` (NULL: all), go where the call runs; after a failure none is there any more. */
+bool frame_bring(frame_t *frame, tenon_tensor_t **tensors, size_t count, const bool *which);
+void frame_leave(frame_t *frame);
 /* Scale and zero point of a quantised argument, for its tensor. */
 bool frame_quantised(frame_t *frame, torch_tensor_t handle, tenon_tensor_t *tensor);
 void frame_quantised_close(frame_t *frame);
 /* Makes PyTorch's results of Tenon's, whose references it takes over. */
 bool frame_results(frame_t *frame, tenon_tensor_t **outputs, torch_value_t *out);
-/* Gradients of these leaves (NULL: zeros) as a list; takes the references over. */
-bool frame_gradients(frame_t *frame, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, torch_value_t *out);
+/* Gradients of these leaves (NULL: zeros) as a list, those of `away` (may be NULL) where the call runs; takes the references over. */
+bool frame_gradients(frame_t *frame, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, const bool *away,
+                     torch_value_t *out);
 /* A list of results; takes the references over. */
 bool frame_list(frame_t *frame, tenon_tensor_t **tensors, size_t count, bool is_copy, torch_value_t *out);
 bool frame_result(frame_t *frame, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out);

@@ -103,7 +103,21 @@ static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   if (!frame_arguments(f, stack)) return;
   tenon_executable_t *executable = executable_of(f, v[1].as.s, v[2].as.s, false);
   tenon_tensor_t **outputs = executable ? outputs_of(f, executable, v, v[1].as.s, &count) : NULL;
-  if (outputs) (void)frame_list(f, outputs, count, false, out);
+  if (outputs && frame_bring(f, outputs, count, NULL)) (void)frame_list(f, outputs, count, false, out);
+}
+
+/* Tensors of devices are copied, since Tenon's record of a model is the CPU's; out_away (NULL: not wanted) says which. */
+static bool come_home(frame_t *f, const tenon_value_t *list, bool *out_away) {
+  for (uint32_t i = 0; i < list->count; i++) {
+    tenon_tensor_t *home = NULL, **t = (tenon_tensor_t **)(uintptr_t)&list->as.tensors[i];
+    const bool is_away = (*t)->device.type != 1;
+    if (out_away) out_away[i] = is_away;
+    if (!is_away) continue;
+    if (tenon_tensor_copy_to(*t, (tenon_device_t){1, 0}, &home) != TENON_OK) return fail_tenon(f);
+    tenon_tensor_release(*t);
+    *t = home;
+  }
+  return true;
 }
 
 /* The inputs that gradients are wanted of become leaves. */
@@ -145,6 +159,9 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   size_t count = 0;
   const tenon_value_t *v = f->values;
   if (!frame_arguments(f, stack)) return;
+  bool *away = frame_take(f, v[INPUTS].count + v[WANTED].count + 1, sizeof *away);
+  if (!away || !come_home(f, &v[INPUTS], away) || !come_home(f, &v[GRADS], NULL)) return;
+  bool *back = away + v[INPUTS].count;
   tenon_executable_t *executable = executable_of(f, v[MODEL].as.s, "cpu", true); /* whatever device runs the model */
   tenon_tensor_t **leaves = executable ? leaves_of(f) : NULL;
   if (!leaves) return;
@@ -153,7 +170,8 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   tenon_grad_mode_set(before);
   tenon_tensor_t **made = outputs ? gradients_of(f, outputs, count, leaves) : NULL;
   for (size_t i = 0; i < count; i++) tenon_tensor_release(outputs[i]);
-  if (made) (void)frame_gradients(f, leaves, made, v[WANTED].count, out);
+  for (uint32_t i = 0; i < v[WANTED].count; i++) back[i] = away[v[WANTED].as.ints[i]];
+  if (made) (void)frame_gradients(f, leaves, made, v[WANTED].count, back, out);
 }
 
 /* ---- the operators ------------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include <tenon/torch.h>
 
 #include "operator.h"
+#include "place.h"
 
 typedef struct report_t {
   char *text;
@@ -22,10 +23,19 @@ static void add(report_t *report, const char *a, const char *b, const char *c, c
   }
 }
 
-typedef struct registration_t {
-  torch_library_t definitions, kernels, quantised; /* they stay as long as the process */
-  torch_library_t creators;                        /* kernels of operators without tensors, which say no backend */
-  torch_library_t autograd;                        /* NULL: Python's alone */
+/* Keys of PyTorch's dispatcher: a kernel stands at each, and finds out whose its tensors are.  Not at one key for all backends: there
+ * PyTorch puts it before what it does itself for tensors without memory. */
+#define BACKENDS(X) X(CPU) X(CUDA) X(XPU) X(PrivateUse1)
+#define COUNT(key) +1
+#define NAME(key) #key,
+#define AUTOGRAD(key) "Autograd" #key,
+enum { BACKENDS_ALL = 0 BACKENDS(COUNT) };
+static const char *const backends[] = {BACKENDS(NAME)}, *const autograds[] = {BACKENDS(AUTOGRAD)};
+
+typedef struct registration_t { /* libraries stay as long as the process */
+  torch_library_t definitions, kernels[BACKENDS_ALL], quantised;
+  torch_library_t creators;               /* kernels of operators without tensors, which say no backend */
+  torch_library_t autograd[BACKENDS_ALL]; /* NULL: Python's alone */
   report_t report;
 } registration_t;
 
@@ -45,16 +55,25 @@ static bool refuse(const char *schema, char *why, size_t capacity) {
   return false;
 }
 
-static bool implement(torch_library_t library, torch_library_t second, const operator_t *self, const char *schema,
+/* One function in several libraries. */
+static bool implement(const torch_library_t *libraries, int count, const operator_t *self, const char *schema,
                       char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
-  if (torch.torch_library_impl(library, name, thunk, torch_build_version) ||
-      (second && torch.torch_library_impl(second, name, thunk, torch_build_version)))
-    return refuse(schema, why, capacity);
+  for (int i = 0; i < count; i++)
+    if (torch.torch_library_impl(libraries[i], name, thunk, torch_build_version)) return refuse(schema, why, capacity);
   return true;
+}
+
+static bool implement_call(const registration_t *r, form_t form, const operator_t *self, const char *schema, char *why,
+                           size_t capacity) {
+  torch_library_t at[BACKENDS_ALL + 1];
+  if (!self->input_count) return implement(&r->creators, 1, self, schema, why, capacity);
+  memcpy(at, r->kernels, sizeof r->kernels);
+  at[BACKENDS_ALL] = r->quantised;
+  return implement(at, BACKENDS_ALL + (form == FORM_CALL), self, schema, why, capacity);
 }
 
 static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema, char *why,
@@ -64,9 +83,7 @@ static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, cha
   *out_schema = self ? operator_schema(self, false) : NULL;
   bool good = *out_schema &&
               (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
-              (self->input_count
-                   ? implement(r->kernels, form == FORM_CALL ? r->quantised : NULL, self, *out_schema, why, capacity)
-                   : implement(r->creators, NULL, self, *out_schema, why, capacity));
+              implement_call(r, form, self, *out_schema, why, capacity);
   if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
   return good;
 }
@@ -76,7 +93,7 @@ static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *sc
   operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
   char *overload = self ? operator_schema(self, true) : NULL;
   bool good = overload && (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
-              implement(r->autograd, NULL, self, schema, why, capacity);
+              implement(r->autograd, BACKENDS_ALL, self, schema, why, capacity);
   free(overload);
   if (!good) operator_free(self);
   return good;
@@ -113,7 +130,7 @@ static void add_operator(registration_t *r, const tenon_op_t *op) {
   const kinds_t kinds = kinds_of(op, &info);
   /* a rule that reads the call's state, which PyTorch does not keep, is gone through by Tenon's record */
   const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state"),
-             has_own_autograd = r->autograd && kinds.has_own_autograd;
+             has_own_autograd = r->autograd[0] && kinds.has_own_autograd;
   bool good = define_new(r, op, FORM_CALL, &schema, why, sizeof why);
   if (good && !has_rule && !kinds.is_written && info.input_count && info.output_count)
     good = define_new(r, op, FORM_GRADIENT, &second, why, sizeof why);
@@ -172,18 +189,29 @@ static tenon_status_t add_models(registration_t *r) {
     const operator_t *self = model_operator(i);
     const char *schema = model_schema(i);
     if ((define_schema(r->definitions, self, schema) && !refuse(schema, error, sizeof error)) ||
-        !implement(r->kernels, NULL, self, schema, error, sizeof error))
+        !implement(r->kernels, BACKENDS_ALL, self, schema, error, sizeof error))
       return TENON_UNKNOWN;
     add(&r->report, self->name, "", schema, "", "");
   }
   return r->report.failed ? fail(TENON_MEMORY, "out of memory") : TENON_OK;
 }
 
-static void forget(const registration_t *r) {
-  const torch_library_t libraries[] = {r->kernels, r->quantised, r->creators, r->autograd, r->definitions};
-  for (int i = 0; i < 5; i++)
-    if (libraries[i]) (void)torch.aoti_torch_delete_library_object(libraries[i]);
+static void forget(registration_t *r) {
+  const torch_library_t others[] = {r->quantised, r->creators, r->definitions};
+  for (int i = 0; i < 2 * BACKENDS_ALL + 3; i++) {
+    const torch_library_t library = i < BACKENDS_ALL       ? r->kernels[i]
+                                    : i < 2 * BACKENDS_ALL ? r->autograd[i - BACKENDS_ALL]
+                                                           : others[i - 2 * BACKENDS_ALL];
+    if (library) (void)torch.aoti_torch_delete_library_object(library);
+  }
   free(r->report.text);
+}
+
+/* One for each key; false: PyTorch makes none, and those that were made are in `out` for forget. */
+static bool open_libraries(const char *library, const char *const *keys, int count, torch_library_t *out) {
+  for (int i = 0; i < count; i++)
+    if (torch.aoti_torch_library_init_impl(library, keys[i], __FILE__, __LINE__, &out[i])) return false;
+  return true;
 }
 
 static tenon_status_t register_new(const char *library, uint32_t autograd_key, registered_t **out_made) {
@@ -194,14 +222,14 @@ static tenon_status_t register_new(const char *library, uint32_t autograd_key, r
   tenon_status_t status = tenon_start();
   if (status != TENON_OK) fail(status, tenon_error());
   else if (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
-           torch.aoti_torch_library_init_impl(library, "CPU", __FILE__, __LINE__, &r.kernels) ||
-           torch.aoti_torch_library_init_impl(library, "QuantizedCPU", __FILE__, __LINE__, &r.quantised) ||
-           torch.aoti_torch_library_init_impl(library, "CompositeExplicitAutograd", __FILE__, __LINE__, &r.creators))
+           !open_libraries(library, backends, BACKENDS_ALL, r.kernels) ||
+           !open_libraries(library, (const char *const[]){"QuantizedCPU"}, 1, &r.quantised) ||
+           !open_libraries(library, (const char *const[]){"CompositeExplicitAutograd"}, 1, &r.creators))
     status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
   if (autograd_key) operator_autograd_key = (uint16_t)autograd_key;
   if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
-      torch.aoti_torch_library_init_impl(library, "AutogradCPU", __FILE__, __LINE__, &r.autograd))
-    r.autograd = NULL;
+      !open_libraries(library, autograds, BACKENDS_ALL, r.autograd))
+    status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
   if (status == TENON_OK) status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
   made->registration = r;
   if (status != TENON_OK) forget(&r), free(made);
@@ -227,6 +255,15 @@ tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, 
   *out_error = error;
   torch_lock();
   tenon_status_t status = register_library(library, autograd_key, out_report);
+  torch_unlock();
+  return status;
+}
+
+tenon_status_t tenon_torch_device(const char *type, const char *backend, const char **out_error) {
+  *out_error = error;
+  torch_lock();
+  tenon_status_t status =
+      torch_open(error, sizeof error) ? place_map(type, backend, error, sizeof error) : TENON_UNAVAILABLE;
   torch_unlock();
   return status;
 }

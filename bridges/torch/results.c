@@ -15,34 +15,44 @@ static bool is_dense(const tenon_tensor_t *t) { /* row-major, as fakes are */
   return true;
 }
 
-/* PyTorch's tensor over memory of Tenon's, or of a copy; takes the reference over. */
-bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
+/* PyTorch's tensor over memory of the CPU. */
+static bool blob_of(frame_t *f, tenon_tensor_t *tensor, torch_value_t *out) {
   torch_tensor_t made = NULL;
-  *out = 0;
-  if (tensor->detail) { /* a view of an argument */
-    tenon_tensor_release(tensor);
-    return frame_fail(f, "a result is quantised: use PyTorch's own view", "");
-  }
-  if (is_copy || !is_dense(tensor)) {
-    tenon_tensor_t *copy = NULL;
-    tenon_status_t status = tenon_tensor_copy(tensor, &copy);
-    tenon_tensor_release(tensor);
-    if (status != TENON_OK) return frame_fail(f, tenon_error(), "");
-    tensor = copy;
-  }
-  int32_t code, cpu = torch.aoti_torch_device_type_cpu();
+  int32_t code;
   bool good = torch_dtype_to(tensor->dtype, &code);
   if (!good) frame_fail(f, "PyTorch has no counterpart of the result's dtype ", tenon_dtype_name(tensor->dtype));
   bool is_empty = !tensor->data || tenon_count(tensor) == 0;
   if (good && is_empty)
-    good = !torch.aoti_torch_empty_strided(tensor->ndim, tensor->shape, tensor->strides, code, cpu, -1, &made);
+    good = !torch.aoti_torch_empty_strided(tensor->ndim, tensor->shape, tensor->strides, code, torch_cpu, -1, &made);
   else if (good)
-    good = !torch.torch_from_blob(tensor->data, tensor->ndim, tensor->shape, tensor->strides, 0, code, cpu, -1, &made,
-                                  torch.aoti_torch_layout_strided(), NULL, 0, let_go, tensor);
+    good = !torch.torch_from_blob(tensor->data, tensor->ndim, tensor->shape, tensor->strides, 0, code, torch_cpu, -1,
+                                  &made, torch.aoti_torch_layout_strided(), NULL, 0, let_go, tensor);
   if (!good && !*f->why) frame_fail(f, "PyTorch makes no tensor of the result: ", torch_what());
   if (!good || is_empty) tenon_tensor_release(tensor);
   *out = (torch_value_t)(uintptr_t)made;
   return good;
+}
+
+/* PyTorch's tensor over memory of Tenon's, or of a copy; takes the reference over. */
+bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
+  *out = 0;
+  if (tensor->detail) { /* quantised: a view of an argument */
+    const bool is_quantised = tensor->detail->kind == TENON_DETAIL_QUANTISED;
+    tenon_tensor_release(tensor);
+    return frame_fail(
+        f,
+        is_quantised ? "a result is quantised: use PyTorch's own view"
+                     : "a result is sparse, which PyTorch's dispatcher does not get: make it dense in the operator",
+        "");
+  }
+  if (is_copy || !is_dense(tensor)) {
+    tenon_tensor_t *copy = NULL;
+    tenon_status_t status = tenon_tensor_copy_to(tensor, tensor->device, &copy);
+    tenon_tensor_release(tensor);
+    if (status != TENON_OK) return frame_fail(f, tenon_error(), "");
+    tensor = copy;
+  }
+  return tensor->device.type == 1 ? blob_of(f, tensor, out) : frame_placed_result(f, tensor, out);
 }
 
 bool frame_list(frame_t *f, tenon_tensor_t **tensors, size_t count, bool is_copy, torch_value_t *out) {

@@ -14,12 +14,16 @@ typedef struct torch_tensor_o *torch_tensor_t;
 typedef struct torch_list_o *torch_list_t;
 typedef struct torch_string_o *torch_string_t;
 typedef struct torch_library_o *torch_library_t;
+typedef struct torch_stream_o *torch_stream_t;
 typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64_t results);
 
 /* clang-format off */
 #define TORCH_FUNCTIONS(X) \
   X(uint64_t, aoti_torch_abi_version, (void)) \
   X(int32_t, aoti_torch_device_type_cpu, (void)) \
+  X(int32_t, aoti_torch_device_type_cuda, (void)) \
+  X(int32_t, aoti_torch_device_type_xpu, (void)) \
+  X(int32_t, aoti_torch_device_type_privateuse1, (void)) \
   X(int32_t, aoti_torch_layout_strided, (void)) \
   X(int32_t, aoti_torch_dtype_int64, (void)) \
   X(int32_t, aoti_torch_get_data_ptr, (torch_tensor_t, void **)) \
@@ -28,6 +32,7 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(int32_t, aoti_torch_get_dim, (torch_tensor_t, int64_t *)) \
   X(int32_t, aoti_torch_get_sizes, (torch_tensor_t, int64_t **)) \
   X(int32_t, aoti_torch_get_strides, (torch_tensor_t, int64_t **)) \
+  X(int32_t, aoti_torch_get_storage_offset, (torch_tensor_t, int64_t *)) \
   X(int32_t, aoti_torch_get_dtype, (torch_tensor_t, int32_t *)) \
   X(int32_t, aoti_torch_get_device_type, (torch_tensor_t, int32_t *)) \
   X(int32_t, aoti_torch_get_device_index, (torch_tensor_t, int32_t *)) \
@@ -35,6 +40,7 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
   X(int32_t, torch_from_blob, (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor_t *, int32_t, const uint8_t *, int64_t, void (*)(void *, void *), void *)) \
   X(int32_t, aoti_torch_new_uninitialized_tensor, (torch_tensor_t *)) \
   X(int32_t, aoti_torch_new_tensor_handle, (torch_tensor_t, torch_tensor_t *)) \
+  X(int32_t, aoti_torch__reinterpret_tensor, (torch_tensor_t, int64_t, const int64_t *, const int64_t *, int64_t, torch_tensor_t *)) \
   X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor_t)) \
   X(int32_t, torch_new_list_reserve_size, (size_t, torch_list_t *)) \
   X(int32_t, torch_list_size, (torch_list_t, size_t *)) \
@@ -58,6 +64,10 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
 #define TORCH_OPTIONAL(X) \
   X(const char *, torch_exception_get_what_without_backtrace, (void)) \
   X(int32_t, torch_get_num_threads, (uint32_t *)) \
+  X(int32_t, aoti_torch_get_current_device_index, (int32_t *)) \
+  X(int32_t, aoti_torch_get_current_stream, (int32_t, torch_stream_t *)) \
+  X(int32_t, aoti_torch_delete_stream, (torch_stream_t)) \
+  X(int32_t, torch_stream_native_handle, (torch_stream_t, void **)) \
   X(int32_t, torch_new_stable_ivalue, (torch_value_t **)) \
   X(int32_t, torch_delete_stable_ivalue, (torch_value_t *)) \
   X(int32_t, torch_library_def_with_tags, (torch_library_t, const char *, const int32_t *, int32_t)) \
@@ -86,6 +96,7 @@ typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORC
 /* clang-format on */
 
 extern torch_api_t torch;
+extern int32_t torch_cpu;            /* the number of that type of device */
 extern uint64_t torch_build_version; /* what the bridge speaks: the release itself, or the newest that it knows */
 
 /* Around registrations, and torch_open. */
@@ -93,6 +104,8 @@ void torch_lock(void);
 void torch_unlock(void);
 /* Finds the functions.  false: PyTorch is not loaded, or lacks some; out_error says which. */
 bool torch_open(char *out_error, size_t capacity);
+/* A function of a library that this process has loaded; NULL: it has not. */
+void *torch_find(const char *library, const char *name);
 /* Of a dtype that PyTorch has; false: it has not. */
 bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype);
 /* Of the numbers that a quantised tensor stores; false: its dtype is none of quantised tensors. */

@@ -10,6 +10,7 @@
 enum { DTYPES = 32 };
 
 torch_api_t torch;
+int32_t torch_cpu;
 uint64_t torch_build_version;
 static struct {
   int32_t code;
@@ -58,8 +59,16 @@ bool torch_open(char *out_error, size_t capacity) {
   }
 #define DTYPE(name, dtype) add_dtype(library, "aoti_torch_dtype_" #name, dtype);
   TORCH_DTYPES(DTYPE)
+  torch_cpu = torch.aoti_torch_device_type_cpu();
   torch_build_version = version < VERSION(2, 13) ? VERSION(2, 11) : VERSION(2, 13);
   return is_open = true;
+}
+
+void *torch_find(const char *library, const char *name) {
+  void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  void *found = dlsym(handle ? handle : RTLD_DEFAULT, name);
+  if (handle) dlclose(handle);
+  return found;
 }
 
 bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype) {
@@ -94,7 +103,7 @@ bool torch_sees_gradients(void) {
   bool is_defined = true, sees = false;
   if (!torch.requires_grad || !torch.forward_grad || !torch.is_excluded || !torch.exclude) return false;
   if (!torch_dtype_to(tenon_dtype(TENON_F32), &f32)) return false;
-  if (torch.aoti_torch_empty_strided(1, &one, &one, f32, torch.aoti_torch_device_type_cpu(), -1, &tensor)) return false;
+  if (torch.aoti_torch_empty_strided(1, &one, &one, f32, torch_cpu, -1, &tensor)) return false;
   if (!torch.requires_grad(*(void **)tensor) && !torch.torch_set_requires_grad(tensor, true))
     sees = torch.requires_grad(*(void **)tensor) &&
            !torch.aoti_torch_is_defined(torch.forward_grad(*(void **)tensor, 0, tensor), &is_defined) && !is_defined;

@@ -41,7 +41,8 @@ typedef struct tenon_bridge_table_t {
   tenon_status_t (*open)(tenon_bridge_call_t *call, tenon_bridged_t *out);
   /* Models; NULL: none.  A file whose name ends with one of these, up to NULL, is a model of this system. */
   const char *const *suffixes;
-  tenon_status_t (*read)(tenon_bridge_call_t *call, const tenon_graph_t **out_graph); /* a reference; any thread */
+  /* Gives a reference.  A failure's text may be tenon_error_set's too.  Any thread. */
+  tenon_status_t (*read)(tenon_bridge_call_t *call, const tenon_graph_t **out_graph);
 } tenon_bridge_table_t;
 
 #define TENON_BRIDGE(table)                                                                                            \

@@ -122,6 +122,7 @@ enum { /* traits of an operator */
   TENON_RANDOM = 4,    /* draws from call->random; TENON_PURE is then meant apart from that */
   TENON_BRIEF = 8      /* returns within microseconds: hosts with an interpreter lock need not give it up meanwhile */
 };
+#define TENON_DRAWS(count) (((int64_t)(count) + 1) << 32) /* beside TENON_RANDOM: each call draws that many, whatever infer says */
 #define TENON_MUST 0x40000000u
 
 enum { TENON_DETAIL_QUANTISED = 1, TENON_DETAIL_CSR = 2, TENON_DETAIL_ROW_SPARSE = 3 }; /* kinds of tenon_detail_t */

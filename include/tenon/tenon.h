@@ -22,6 +22,8 @@ extern "C" {
 
 /* Text of the last failure in this thread, "" if there was none; valid until the next failure in this thread. */
 TENON_API const char *tenon_error(void);
+/* Makes `text` (copied) that of this thread's last failure and gives `status`: for what adds to this interface, as bridges do. */
+TENON_API tenon_status_t tenon_error_set(tenon_status_t status, const char *text);
 /* "not found", "invalid", ...: a constant text. */
 TENON_API const char *tenon_status_name(tenon_status_t status);
 /* "1.0.0": a constant text. */
@@ -126,6 +128,8 @@ typedef struct tenon_op_info_t { /* texts live as long as the operator; NULL: no
   const char *library, *library_version, *library_path;
   int64_t version;
   int32_t input_count, attr_count, output_count, kernel_count;
+  uint32_t is_stateful; /* it has a state (TENON_STATE): tenon_bound_t is for it */
+  uint32_t reserved;
 } tenon_op_info_t;
 /* `info->size` is the caller's. */
 TENON_API void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info);
@@ -356,7 +360,7 @@ TENON_API tenon_status_t tenon_memory_limit_set(tenon_device_t device, uint64_t 
 TENON_API tenon_status_t tenon_tensor_create_pinned(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
                                                     const int64_t *shape, tenon_tensor_t **out_tensor);
 /* Copies the elements into a tensor of the same dtype and shape, on the stream that this thread uses of `to`'s device (of
- * `from`'s, if `to` is the host's), and does not wait.  Until the stream has passed it (tenon_stream_synchronize, or a query
+ * `from`'s, if `to` is the host's), and does not wait; between two of the host's it is done at once.  Until the stream has passed it (tenon_stream_synchronize, or a query
  * that says so) the host does not write to `from`, nor read or write `to`, where they are its own.  Their memory need not be
  * held so long: what a tensor owns, or has a release function for, is kept, and given up when the stream is next seen to have
  * passed; a view on the stack, and memory without a release function, is the caller's to keep.  Copies of different streams
@@ -391,6 +395,23 @@ typedef struct tenon_external_t {
  * element that is not aligned to its numbers; strides that reach before the memory, or too far; a dtype that the device does
  * not store. */
 TENON_API tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tensor_t **out_tensor);
+
+/* The context of memory that tenon_tensor_import was given with that release function, of a view in it too; NULL: the tensor's
+ * memory is another's.  Lent, as long as the tensor is. */
+TENON_API void *tenon_tensor_context(const tenon_tensor_t *tensor, tenon_free_fn release);
+
+/* Another's allocator for tensors that calls make on devices with a plug-in: results, temporaries, copies. */
+typedef struct tenon_allocator_t {
+  /* Gives a dense tensor of that device (tenon_tensor_import), or leaves *out_tensor NULL: the host makes it.  Not asked for
+   * tensors without elements.  A failure says why in *out_why, which lasts until the thread's next call.  Called on any thread
+   * that works for the one that set it, with nothing held. */
+  tenon_status_t (*create)(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                           tenon_tensor_t **out_tensor, const char **out_why);
+  void *state;
+} tenon_allocator_t;
+/* Calls of this thread use it from here on; it must stay as long.  NULL: the host's own.  Gives what they used.  Calls fail
+ * when what it gives does not fit, is read-only, or is not aligned to 64 bytes. */
+TENON_API const tenon_allocator_t *tenon_allocator_use(const tenon_allocator_t *allocator);
 
 /* DLPack for devices.  `stream` is the consumer's, as `__dlpack__(stream=...)` of the array API standard has it: for CUDA
  * tenon_stream_import of the number (None is 1), for others of the native stream. */
@@ -649,11 +670,17 @@ TENON_API void tenon_shapes_release(tenon_shapes_t *shapes);
 TENON_API tenon_status_t tenon_shapes_symbol(tenon_shapes_t *shapes, tenon_dim_t *out_dim);
 /* inputs: one for each tensor argument (NULL: absent), with size, dtype, ndim, dims, of lists count and items, of values that
  * are known `value`.  attrs and wanted as for calls; DIM attributes may be symbols.  out_results[o] (NULL: an optional result that
- * nobody wants) lies in the table; of lists with its items.  What calls of one table state of their symbols is known in the
+ * nobody wants) lies in the table; of lists with its items.  Where a dtype is not known (no bits) one that the schema allows is
+ * taken, and of the results only shapes count.  What calls of one table state of their symbols is known in the
  * next: tenon_shapes_part gives what a symbol is known to be. */
 TENON_API tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
                                             tenon_meta_t *const *inputs, uint64_t wanted,
                                             const tenon_meta_t *const **out_results);
+/* The dtypes of the results alone, for frameworks that infer them apart from shapes.  Of inputs dtype, count and items are read; a
+ * dtype that is not known (no bits) is filled in where the others or the schema tell it.  out_dtypes has one for each result, of
+ * lists that of their items; no bits: it follows from what is not known yet, or from shapes. */
+TENON_API tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attrs,
+                                           tenon_meta_t *const *inputs, tenon_dtype_t *out_dtypes);
 /* How an extent is made, one step: a number; a symbol of tenon_shapes_symbol; an operation on two others; or FOUND, what only
  * run knows: at most a (-1: no bound), at least b. */
 enum { TENON_PART_NUMBER = 1, TENON_PART_SYMBOL = 2, TENON_PART_OPERATION = 3, TENON_PART_FOUND = 4 };

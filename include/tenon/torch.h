@@ -13,7 +13,7 @@ extern "C" {
  * loads TorchScript files or AOTInductor packages that call these operators.  PyTorch is loaded before, or linked.  A library
  * that is registered already stays so.  Errors as below, and those of loading. */
 TENON_API tenon_status_t tenon_torch_load(const char *path, const char **out_error);
-/* Registers all operators of a loaded library (its namespace, "demo") with their schemas and kernels for the CPU: from then
+/* Registers all operators of a loaded library (its namespace, "demo") with their schemas and kernels: from then
  * on torch.ops.demo.gelu, in TorchScript and in exported programs too, as long as the process; "core" are the built-in
  * ones, "tenon" is tenon::run, which runs models (tenon_torch_load registers it too).  Again it only gives the report
  * (out_report may be NULL), which has a line for each: name, tab, why it was left out ("": it was not), tab, schema, tab,
@@ -25,6 +25,14 @@ TENON_API tenon_status_t tenon_torch_load(const char *path, const char **out_err
  * UNAVAILABLE without PyTorch, or with one that is too old; NOT_FOUND; UNKNOWN when PyTorch refuses the library. */
 TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
                                               const char **out_error);
+/* Tensors of PyTorch's devices of that type ("cuda", "xpu", "privateuseone", whatever that was renamed to) are taken for memory of
+ * Tenon's backend ("sim", a vendor's) from here on, index for ordinal; "cuda" is Tenon's "cuda" without it.  Calls use
+ * them in place, in order with PyTorch's current stream as its interface tells it (CUDA, XPU; of other devices
+ * torch_stream_native_handle of 2.13: they have native streams as the backend imports them), else with the stream that the
+ * thread uses of Tenon's; results are of PyTorch's allocator.  PyTorch's streams that calls were made in must stay as long as
+ * the process, as those of its own pool do.  Any thread may call, and again with the same.  Errors, with a text as above:
+ * UNAVAILABLE; INVALID: another type; EXISTS: the type is another backend; those of tenon_device_count. */
+TENON_API tenon_status_t tenon_torch_device(const char *type, const char *backend, const char **out_error);
 TENON_API void tenon_torch_release(char *report);
 /* Compiles a model (ONNX) for a device ("cpu", "opencl:1") now, and not at its first call of tenon::run(inputs, model=path,
  * device=device), which finds it by these words; it stays as long as the process.  Operators of custom domains are those of

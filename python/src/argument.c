@@ -17,12 +17,13 @@ static bool refuse(PyObject *object, const char *op, const char *name) {
 }
 
 bool argument_cast(argument_t *argument, tenon_dtype_t dtype) {
-  static const tenon_op_t *op;
+  static const tenon_op_t *_Atomic known;
+  const tenon_op_t *op = known;
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values, value = {.kind = TENON_KIND_DTYPE, .as.dtype = dtype};
   tenon_tensor_t *made = NULL, *inputs[] = {argument->tensor};
   tenon_status_t status = op ? TENON_OK : tenon_op_find("core::cast", &op);
-  if (status == TENON_OK) status = tenon_attrs_create(op, &attrs);
+  if (status == TENON_OK) status = tenon_attrs_create(known = op, &attrs);
   if (status == TENON_OK) status = tenon_attrs_set(attrs, "to", &value);
   if (status == TENON_OK) status = tenon_attrs_values(attrs, &values);
   if (status == TENON_OK) status = tenon_op_call(op, values, inputs, &made, 0);

@@ -1,6 +1,7 @@
 /* tenon.graph.Builder, and tenon.graph.Value: a value of a graph that is being built. */
 #include "builder.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 PyTypeObject *builder_type;
@@ -8,10 +9,14 @@ static PyTypeObject *value_type;
 
 bool value_check(PyObject *object) { return Py_TYPE(object) == value_type; }
 
-bool builder_is_open(const builder_t *self, const char *what) {
-  if (!self->builder)
-    raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin with another", what);
-  return self->builder != NULL;
+bool builder_enter(builder_t *self, const char *what) {
+  if (atomic_exchange(&self->is_used, true))
+    return raise_invalid("%s: another thread, or a function that was called meanwhile, is using the builder", what),
+           false;
+  if (self->builder) return true;
+  builder_leave(self);
+  raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin with another", what);
+  return false;
 }
 
 PyObject *value_new(builder_t *builder, tenon_edge_t edge) {
@@ -34,35 +39,31 @@ static void value_delete(PyObject *object) {
 bool value_port(PyObject *object, tenon_port_t *out_port) {
   const value_t *self = (const value_t *)object;
   *out_port = (tenon_port_t){.size = sizeof *out_port};
-  if (!builder_is_open(self->builder, "a value")) return false;
+  if (!builder_enter(self->builder, "a value")) return false;
   tenon_status_t status = tenon_builder_value(self->builder->builder, self->edge, out_port);
-  if (status != TENON_OK) raise_status(status);
-  return status == TENON_OK;
+  if (status == TENON_OK) return true;
+  builder_leave(self->builder);
+  return raise_status(status), false;
 }
 
-static PyObject *value_name(PyObject *self, void *unused) {
+static PyObject *port_name(const tenon_port_t *port) { return PyUnicode_FromString(port->name); }
+
+static PyObject *asked(PyObject *self, PyObject *(*of)(const tenon_port_t *port)) {
   tenon_port_t port;
-  (void)unused;
-  return value_port(self, &port) ? PyUnicode_FromString(port.name) : NULL;
-}
-static PyObject *value_dtype(PyObject *self, void *unused) {
-  tenon_port_t port;
-  (void)unused;
-  return value_port(self, &port) ? port_dtype(&port) : NULL;
-}
-static PyObject *value_shape(PyObject *self, void *unused) {
-  tenon_port_t port;
-  (void)unused;
-  return value_port(self, &port) ? port_extents(&port) : NULL;
-}
-static PyObject *value_layout(PyObject *self, void *unused) {
-  tenon_port_t port;
-  (void)unused;
   if (!value_port(self, &port)) return NULL;
-  return PyUnicode_FromString(port.layout == TENON_DETAIL_CSR          ? "csr"
-                              : port.layout == TENON_DETAIL_ROW_SPARSE ? "row_sparse"
-                                                                       : "dense");
+  PyObject *object = of(&port);
+  return builder_leave(((value_t *)self)->builder), object;
 }
+static PyObject *port_layout(const tenon_port_t *port) {
+  return PyUnicode_FromString(port->layout == TENON_DETAIL_CSR          ? "csr"
+                              : port->layout == TENON_DETAIL_ROW_SPARSE ? "row_sparse"
+                                                                        : "dense");
+}
+
+static PyObject *value_layout(PyObject *self, void *unused) { return (void)unused, asked(self, port_layout); }
+static PyObject *value_name(PyObject *self, void *unused) { return (void)unused, asked(self, port_name); }
+static PyObject *value_dtype(PyObject *self, void *unused) { return (void)unused, asked(self, port_dtype); }
+static PyObject *value_shape(PyObject *self, void *unused) { return (void)unused, asked(self, port_extents); }
 static PyObject *value_builder(PyObject *self, void *unused) {
   (void)unused;
   return Py_INCREF(((value_t *)self)->builder), (PyObject *)((value_t *)self)->builder;
@@ -84,16 +85,21 @@ static PyObject *shape_text(PyObject *shape) {
   return text;
 }
 
-static PyObject *value_text(PyObject *self) {
-  tenon_port_t port;
-  if (!((value_t *)self)->builder->builder)
-    return PyUnicode_FromString("<tenon graph value, its builder has finished>");
-  PyObject *shape = value_port(self, &port) ? port_extents(&port) : NULL, *extents = shape ? shape_text(shape) : NULL;
-  PyObject *text = extents ? PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port.name,
-                                                  port.dtype.bits ? tenon_dtype_name(port.dtype) : "?", extents)
+static PyObject *port_text(const tenon_port_t *port) {
+  PyObject *shape = port_extents(port), *extents = shape ? shape_text(shape) : NULL;
+  PyObject *text = extents ? PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port->name,
+                                                  port->dtype.bits ? tenon_dtype_name(port->dtype) : "?", extents)
                            : NULL;
   Py_XDECREF(shape), Py_XDECREF(extents);
   return text;
+}
+
+static PyObject *value_text(PyObject *self) { /* also in messages, so it raises nothing of its own */
+  PyObject *text = asked(self, port_text);
+  if (text || !PyErr_ExceptionMatches(error_class)) return text;
+  PyErr_Clear();
+  return PyUnicode_FromFormat("<tenon graph value, its builder %s>",
+                              ((value_t *)self)->builder->is_used ? "is being used" : "has finished");
 }
 
 /* ---- the builder -------------------------------------------------------------------------------------------------- */
@@ -111,7 +117,7 @@ static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *
   tenon_builder_check(builder, 1);
   builder_t *self = PyObject_New(builder_t, builder_type);
   if (!self) return tenon_builder_release(builder), NULL;
-  self->builder = builder;
+  self->builder = builder, self->is_used = false;
   return (PyObject *)self;
 }
 
@@ -168,7 +174,7 @@ static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
   int32_t ndim = -1;
   tenon_edge_t edge = -1;
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "s|OOz", names, &name, &dtype_object, &shape, &layout) ||
-      !builder_is_open(self, "input") || (layout && strcmp(layout, "dense") && !layout_from(layout, &kind)) ||
+      (layout && strcmp(layout, "dense") && !layout_from(layout, &kind)) ||
       (dtype_object != Py_None && !dtype_from(dtype_object, &dtype)) || !(kept = PyList_New(0)))
     return NULL;
   bool good = shape == Py_None || axes_from(name, shape, kept, axes, &ndim);
@@ -177,8 +183,12 @@ static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
     good = (raise_invalid("input %s: a %s tensor of shape %R: expected %s", name, layout, shape,
                           kind == TENON_DETAIL_CSR ? "two extents" : "at least one extent"),
             false);
-  tenon_status_t status = good ? tenon_builder_input(self->builder, name, dtype, ndim, axes, &edge) : TENON_OK;
-  if (good && kind && status == TENON_OK) status = tenon_builder_sparse(self->builder, edge, kind);
+  tenon_status_t status = TENON_OK;
+  if ((good = good && builder_enter(self, "input"))) {
+    status = tenon_builder_input(self->builder, name, dtype, ndim, axes, &edge);
+    if (kind && status == TENON_OK) status = tenon_builder_sparse(self->builder, edge, kind);
+    builder_leave(self);
+  }
   Py_DECREF(kept);
   if (status != TENON_OK) return raise_status(status);
   return good ? value_new(self, edge) : NULL;
@@ -195,8 +205,10 @@ bool constant_add(builder_t *self, const char *name, PyObject *object, bool copi
     Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(argument.tensor, (tenon_device_t){1, 0}, &copy);
     Py_END_ALLOW_THREADS
   }
-  if (status == TENON_OK && builder_is_open(self, "constant")) /* also after the lock was given up */
+  if (status == TENON_OK && builder_enter(self, "constant")) {
     status = tenon_builder_constant(self->builder, name, copies ? copy : argument.tensor, out_edge);
+    builder_leave(self);
+  }
   tenon_tensor_release(copy);
   argument_release(&argument);
   if (status != TENON_OK) raise_status(status);
@@ -211,7 +223,7 @@ static PyObject *constant(PyObject *object, PyObject *arguments, PyObject *named
   int copies = 1;
   tenon_edge_t edge;
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|zp", names, &data, &name, &copies) ||
-      !builder_is_open(self, "constant") || !constant_add(self, name, data, copies, NULL, "constant", "data", &edge))
+      !constant_add(self, name, data, copies, NULL, "constant", "data", &edge))
     return NULL;
   return value_new(self, edge);
 }
@@ -252,9 +264,9 @@ static bool output_add(builder_t *self, PyObject *pair, bool adds) {
 static PyObject *finish(PyObject *object, PyObject *outputs) {
   builder_t *self = (builder_t *)object;
   tenon_graph_t *graph = NULL;
-  PyObject *pairs = builder_is_open(self, "finish") ? pairs_of(outputs) : NULL;
-  bool good = pairs != NULL;
-  if (good && PyList_Size(pairs) == 0) good = (raise_invalid("finish: a graph without outputs: expected one"), false);
+  PyObject *pairs = pairs_of(outputs);
+  if (!pairs || !builder_enter(self, "finish")) return Py_XDECREF(pairs), NULL;
+  bool good = PyList_Size(pairs) > 0 || (raise_invalid("finish: a graph without outputs: expected one"), false);
   for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++) /* all are looked at before one is added */
     good = output_add(self, PyList_GetItem(pairs, i), false);
   bool is_last = good;
@@ -262,7 +274,8 @@ static PyObject *finish(PyObject *object, PyObject *outputs) {
   tenon_status_t status = good ? tenon_builder_finish(self->builder, &graph) : TENON_OK;
   if (status != TENON_OK) raise_status(status);
   if (is_last) tenon_builder_release(self->builder), self->builder = NULL;
-  Py_XDECREF(pairs);
+  builder_leave(self);
+  Py_DECREF(pairs);
   return graph ? graph_new(graph) : NULL;
 }
 

@@ -1,5 +1,5 @@
-/* Calls of operators.  A call converts its tensors on the stack, finds its attributes in those of the last call if they are the
- * same objects, and gives the interpreter lock up meanwhile unless the operator is brief. */
+/* Calls of operators.  A call converts its tensors on the stack, takes those attributes of the last call that were made of the same
+ * objects, and gives the interpreter lock up meanwhile unless the operator is brief. */
 #include "operator.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { FEW = 8 }; /* tensors that are on the stack */
 /* ---- attributes --------------------------------------------------------------------------------------------------- */
 
 void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
-  if (!attrs || --attrs->references > 0) return;
+  if (!attrs) return;
   for (uint32_t i = 0; i < count; i++) Py_XDECREF(attrs->objects[i]);
   tenon_attrs_release(attrs->attrs);
   free(attrs);
@@ -23,16 +23,17 @@ static bool is_fixed(PyObject *object) {
          PyBool_Check(object);
 }
 
-static call_attrs_t *attrs_new(operator_t *self, PyObject *const *given) {
+static __attribute__((noinline, cold)) call_attrs_t *attrs_new(operator_t *self, PyObject *const *given) {
   call_attrs_t *made = (call_attrs_t *)calloc(1, sizeof *made + self->count * sizeof *made->objects);
   if (!made) return PyErr_NoMemory(), NULL;
-  made->references = 1;
+  made->is_kept = true;
   tenon_status_t status = tenon_attrs_create(self->op, &made->attrs);
   for (uint32_t i = 0; i < self->count && status == TENON_OK; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_ATTR || !given[i]) continue;
     if (!attribute_set(made->attrs, self->name, of, given[i])) return call_attrs_release(made, self->count), NULL;
     Py_INCREF(made->objects[i] = given[i]);
+    made->is_kept = made->is_kept && is_fixed(given[i]);
   }
   if (status == TENON_OK) status = tenon_attrs_values(made->attrs, &made->values);
   if (status == TENON_OK) return made;
@@ -40,24 +41,27 @@ static call_attrs_t *attrs_new(operator_t *self, PyObject *const *given) {
   return raise_status(status), NULL;
 }
 
-/* A reference to the attributes; NULL with *out_default: nothing is given; else an exception is set. */
-static call_attrs_t *attrs_of(operator_t *self, PyObject *const *given, bool *out_default) {
-  bool any = false, same = self->last != NULL, fixed = true;
+static inline void attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) {
+  if (attrs && attrs->is_kept) attrs = (call_attrs_t *)shared_swap(&place->attrs, attrs);
+  if (attrs) call_attrs_release(attrs, self->count);
+}
+
+/* A call takes those of the last one, and puts what it has used back, so that no other has them meanwhile. */
+static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject *const *given, bool *out_default) {
+  call_attrs_t *last = (call_attrs_t *)shared_swap(&place->attrs, NULL);
+  bool any = false, same = last != NULL;
   for (uint32_t i = 0; i < self->count; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_ATTR) continue;
     any = any || given[i] || (!of->has_default && !of->is_optional);
-    if (same && self->last->objects[i] != given[i]) same = false;
-    if (given[i] && !is_fixed(given[i])) fixed = false;
+    same = same && last->objects[i] == given[i];
   }
   *out_default = !any;
-  if (!any) return NULL;
-  if (same) return self->last->references++, self->last;
-  call_attrs_t *made = attrs_new(self, given);
-  if (!made || !fixed) return made;
-  call_attrs_release(self->last, self->count);
-  self->last = made;
-  return made->references++, made;
+  if (any && same) return last;
+  call_attrs_t *made = any ? attrs_new(self, given) : NULL;
+  if (made && made->is_kept) call_attrs_release(last, self->count);
+  else attrs_end(self, place, last);
+  return made;
 }
 
 /* ---- arguments ---------------------------------------------------------------------------------------------------- */
@@ -106,8 +110,8 @@ static bool add_open(PyObject **open, PyObject *name, PyObject *value) {
 
 /* Where each argument of a call is; NULL: not given.  What the schema does not name is in a list of its own, if the operator
  * takes it: a reference in *open. */
-static bool place(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **given,
-                  PyObject **own, PyObject **open) {
+static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **given,
+                    PyObject **own, PyObject **open) {
   if (count > (Py_ssize_t)self->positional) return too_many(self, count);
   memcpy(given, args, (size_t)count * sizeof *given);
   memset(given + count, 0, (self->count - (size_t)count) * sizeof *given);
@@ -142,7 +146,26 @@ static bool place(operator_t *self, PyObject *const *args, Py_ssize_t count, PyO
   return true;
 }
 
-static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObject *object, origin_t *origin,
+typedef struct frame_t { /* of a call */
+  origin_t origin;
+  uint32_t input_count, output_count; /* that are set */
+  uint64_t added;                     /* bits of results that are added to those given */
+  tenon_tensor_t *inputs[OPERATOR_MOST], *outputs[OPERATOR_MOST];
+  argument_t *arguments; /* of inputs, then of results that are given */
+  tenon_tensor_t *lists[OPERATOR_MOST];
+  uint32_t kept_count;
+  PyObject *kept[OPERATOR_MOST + 1];
+} frame_t;
+
+/* The items of a list, which others may change, for as long as the call takes: a tuple, borrowed. */
+static PyObject *kept(frame_t *frame, PyObject *list) {
+  if (PyTuple_Check(list)) return list; /* the caller has it */
+  PyObject *tuple = PySequence_Tuple(list);
+  if (tuple) frame->kept[frame->kept_count++] = tuple;
+  return tuple;
+}
+
+static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObject *object, frame_t *frame,
                      tenon_tensor_t **out_list) {
   argument_t argument;
   if (!PyList_Check(object) && !PyTuple_Check(object)) {
@@ -150,16 +173,16 @@ static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObjec
                  Py_TYPE(object));
     return false;
   }
-  Py_ssize_t count = PySequence_Size(object), made = 0;
+  if (!(object = kept(frame, object))) return false;
+  Py_ssize_t count = PyTuple_Size(object), made = 0;
   tenon_tensor_t **items = (tenon_tensor_t **)calloc((size_t)count + 1, sizeof *items);
   bool good = items != NULL;
   if (!items) PyErr_NoMemory();
   for (; made < count && good; made += good) {
-    PyObject *item = PySequence_GetItem(object, made);
-    good = item && argument_set(&argument, item, ARGUMENT_KEPT, NULL, self->name, of->name, origin);
+    PyObject *item = PyTuple_GetItem(object, made);
+    good = argument_set(&argument, item, ARGUMENT_KEPT, NULL, self->name, of->name, &frame->origin);
     if (good) items[made] = argument.tensor;
     if (good && !argument.is_reference) tenon_tensor_retain(argument.tensor);
-    Py_XDECREF(item);
   }
   if (good) {
     tenon_status_t status = tenon_tensor_list(items, (int32_t)count, out_list);
@@ -170,21 +193,12 @@ static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObjec
   return good;
 }
 
-typedef struct frame_t { /* of a call */
-  origin_t origin;
-  uint32_t input_count, output_count; /* that are set */
-  uint64_t added;                     /* bits of results that are added to those given */
-  tenon_tensor_t *inputs[OPERATOR_MOST], *outputs[OPERATOR_MOST];
-  argument_t *arguments; /* of inputs, then of results that are given */
-  tenon_tensor_t *lists[OPERATOR_MOST];
-} frame_t;
-
 static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *object, const tenon_tensor_t *first,
                       frame_t *frame) {
   uint32_t k = (uint32_t)of->index;
   int flags = (self->keeps ? ARGUMENT_KEPT : 0) | (of->is_written ? ARGUMENT_WRITTEN : 0);
   if (of->kind == TENON_KIND_TENSORS) {
-    if (!list_set(self, of, object, &frame->origin, &frame->lists[k])) return false;
+    if (!list_set(self, of, object, frame, &frame->lists[k])) return false;
     frame->inputs[k] = frame->lists[k];
     return true;
   }
@@ -234,22 +248,21 @@ static bool outputs_set(operator_t *self, PyObject *out, frame_t *frame) {
   for (uint32_t o = 0; o < self->outputs; o++) frame->outputs[o] = NULL;
   if (!out || out == Py_None) return true;
   bool is_list = PyTuple_Check(out) || PyList_Check(out);
-  Py_ssize_t count = is_list ? PySequence_Size(out) : 1;
+  if (is_list && !(out = kept(frame, out))) return false;
+  Py_ssize_t count = is_list ? PyTuple_Size(out) : 1;
   if (count != (Py_ssize_t)self->outputs) {
     PyErr_Format(PyExc_TypeError, "%s: out: expected %u tensors, one for each result, found %zd", self->name,
                  self->outputs, count);
     return false;
   }
   for (Py_ssize_t o = 0; o < count; o++) {
-    PyObject *item = is_list ? PySequence_GetItem(out, o) : (Py_INCREF(out), out);
+    PyObject *item = is_list ? PyTuple_GetItem(out, o) : out;
     argument_t *argument = &frame->arguments[self->inputs + o];
     argument->is_reference = false, argument->object = NULL;
     frame->output_count = (uint32_t)o + 1;
-    bool good = item && (item == Py_None ||
-                         argument_set(argument, item, ARGUMENT_WRITTEN, NULL, self->name, "out", &frame->origin));
-    if (good && item != Py_None) frame->outputs[o] = argument->tensor;
-    Py_XDECREF(item); /* the sequence holds it */
-    if (!good) return false;
+    if (item == Py_None) continue;
+    if (!argument_set(argument, item, ARGUMENT_WRITTEN, NULL, self->name, "out", &frame->origin)) return false;
+    frame->outputs[o] = argument->tensor;
   }
   return true;
 }
@@ -319,13 +332,14 @@ static tenon_status_t run(const operator_t *self, const tenon_value_t *values, f
   return tenon_op_call(self->op, values, frame->inputs, frame->outputs, 0);
 }
 
-static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *const *own, argument_t *arguments) {
+static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *given, PyObject *const *own,
+                           argument_t *arguments) {
   frame_t frame;
   bool is_default;
   PyObject *result = NULL, *out = own[OWN_OUT];
   frame.origin = (origin_t){FAMILY_UNKNOWN, NULL, NULL};
-  frame.arguments = arguments, frame.input_count = frame.output_count = 0;
-  call_attrs_t *attrs = self->has_attrs ? attrs_of(self, given, &is_default) : NULL;
+  frame.arguments = arguments, frame.input_count = frame.output_count = frame.kept_count = 0;
+  call_attrs_t *attrs = self->has_attrs ? attrs_of(self, place, given, &is_default) : NULL;
   if (self->has_attrs && !attrs && !is_default) return NULL;
   if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame) && added_set(self, own[OWN_ADD], &frame)) {
     bool all_given = !self->outputs || (out && out != Py_None);
@@ -346,23 +360,30 @@ static PyObject *call_with(operator_t *self, PyObject *const *given, PyObject *c
     if (self->has_lists) tenon_tensor_release(frame.lists[i]);
   }
   for (uint32_t o = 0; o < frame.output_count; o++) argument_release(&arguments[self->inputs + o]);
-  if (attrs) call_attrs_release(attrs, self->count);
+  if (attrs) attrs_end(self, place, attrs);
+  for (uint32_t i = 0; i < frame.kept_count; i++) Py_DECREF(frame.kept[i]);
+  return result;
+}
+
+static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+  PyObject *arranged[OPERATOR_MOST], *own[OWN_COUNT] = {NULL}, *open = NULL, *const *given = arranged;
+  argument_t few[FEW], *arguments = few;
+  if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional) given = args;
+  else if (!arrange(self, args, count, names, arranged, own, &open)) return Py_XDECREF(open), NULL;
+  if (self->inputs + self->outputs > FEW)
+    arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
+  PyObject *result = arguments ? call_with(self, place, given, own, arguments) : PyErr_NoMemory();
+  Py_XDECREF(open);
+  if (arguments != few) free(arguments);
   return result;
 }
 
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
   operator_t *self = (operator_t *)object;
-  PyObject *placed[OPERATOR_MOST], *own[OWN_COUNT] = {NULL}, *open = NULL, *const *given = placed;
-  argument_t few[FEW], *arguments = few;
-  if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
-  const Py_ssize_t count = (Py_ssize_t)(flags & ~OFFSET_FLAG);
-  if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional) given = args;
-  else if (!place(self, args, count, names, placed, own, &open)) return Py_XDECREF(open), NULL;
-  if (self->inputs + self->outputs > FEW)
-    arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
-  PyObject *result = arguments ? call_with(self, given, own, arguments) : PyErr_NoMemory();
-  Py_XDECREF(open);
-  if (arguments != few) free(arguments);
+  place_t *place = operator_hold(self);
+  if (!place) return operator_ended(self);
+  PyObject *result = call(self, place, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names);
+  operator_leave(place);
   return result;
 }
 
@@ -396,13 +417,14 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
 bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **own,
                     PyObject **open) {
   PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
-  if (!self->op) return PyErr_Format(error_class, "%s: its library was unloaded", self->name), false;
   if (!spread(self, tuple, named, args, &names)) return false;
-  bool good = place(self, args, PyTuple_Size(tuple), names, given, own, open);
+  bool good = arrange(self, args, PyTuple_Size(tuple), names, given, own, open);
   Py_XDECREF(names);
   return good;
 }
 
-call_attrs_t *operator_attrs(operator_t *self, PyObject *const *given, bool *out_default) {
-  return attrs_of(self, given, out_default);
+call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given, bool *out_default) {
+  return attrs_of(self, place, given, out_default);
 }
+
+void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) { attrs_end(self, place, attrs); }

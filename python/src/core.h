@@ -1,5 +1,6 @@
 /* What the files of the extension share.  Only the limited API of Python 3.9 and tenon.h: one build serves every later Python with
- * the interpreter lock.  Functions give NULL, -1 or false with a Python exception set, and are called with the lock held. */
+ * the interpreter lock; free-threaded ones, which have no limited API, are built for one by one (lock.h).  Functions give NULL, -1 or
+ * false with a Python exception set, and are called with the lock held, or by a thread that is attached. */
 #ifndef TENON_PYTHON_CORE_H
 #define TENON_PYTHON_CORE_H
 
@@ -7,6 +8,8 @@
 #include <Python.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
+
+#include "lock.h"
 
 /* A slot for types whose objects only the extension makes: it raises. */
 PyObject *refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *named);
@@ -76,7 +79,7 @@ PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin);
 
 /* ---- NumPy (numpy.c) ---------------------------------------------------------------------------------------------- */
 
-extern PyTypeObject *numpy_type; /* numpy.ndarray; NULL: the program was not seen to have imported NumPy */
+extern PyTypeObject *_Atomic numpy_type; /* numpy.ndarray; NULL: the program was not seen to have imported NumPy */
 bool numpy_is_array(PyObject *object);
 bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, argument_t *argument);
 /* Over the same memory; of texts an array of str, which are copied.  Takes the reference over.  No type of NumPy's has the
@@ -134,8 +137,10 @@ PyObject *attribute_object(const tenon_argument_t *of); /* its default; None: it
 
 bool operators_add(PyObject *module);
 PyObject *operator_new(const tenon_op_t *op);
-/* Their library is unloaded: calls of all objects that stand for one of them fail from here on. */
-void operators_end(const tenon_op_t *const *ops, int32_t count);
+/* Their library is being unloaded: calls of all objects that stand for one of them fail from here on, or, is_ended false, work
+ * again.  False: a call of one is on its way. */
+bool operators_end(const tenon_op_t *const *ops, int32_t count, bool is_ended);
+extern lock_t libraries_lock; /* none is unloaded while it is held */
 bool libraries_add(PyObject *module);
 bool dispatch_add(PyObject *module);    /* dispatch.c */
 bool definitions_add(PyObject *module); /* define.c */

@@ -2,6 +2,7 @@
  * are borrowed, as NumPy's arrays where the program has NumPy; what it gives is copied into the results. */
 #include "part.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* ---- arguments ---------------------------------------------------------------------------------------------------- */
@@ -141,17 +142,17 @@ part_lock_t part_begin(void) {
 
 static tenon_status_t run_by(tenon_call_t *call, bool is_defined) {
   part_lock_t lock = part_begin();
-  PyObject *function = (PyObject *)call->context;
-  const bool is_open = is_defined && PyList_GetItem(function, PART_META) != Py_None;
-  if (is_defined) function = PyList_GetItem(function, PART_KERNEL);
+  PyObject *context = (PyObject *)call->context, *meta = is_defined ? PySequence_GetItem(context, PART_META) : NULL;
+  PyObject *function = is_defined ? PySequence_GetItem(context, PART_KERNEL) : (Py_INCREF(context), context);
+  const bool is_open = is_defined && meta != Py_None;
   tenon_op_info_t info = {.size = sizeof info};
   part_arguments_t given;
   tenon_op_info(call->op, &info);
-  bool good = part_arguments(call->op, call->attrs, input_of, call, &given);
+  bool good = function && part_arguments(call->op, call->attrs, input_of, call, &given);
   PyObject *result = good ? part_call(function, &given) : NULL;
   good = result && results_set(call, &info, is_open, result);
   tenon_status_t status = good ? TENON_OK : part_failed(call->host, call, info.name, "kernel");
-  Py_XDECREF(result);
+  Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(meta);
   part_end(&lock);
   return status;
 }
@@ -169,7 +170,7 @@ void part_release(void *callable) {
 /* ---- registrations ------------------------------------------------------------------------------------------------ */
 
 typedef struct registration_t {
-  PyObject_HEAD tenon_registration_t *registration;
+  PyObject_HEAD tenon_registration_t *_Atomic registration; /* NULL: it was undone */
 } registration_t;
 static PyTypeObject *registration_type;
 
@@ -187,10 +188,8 @@ static void registration_delete(PyObject *object) { /* it stays registered */
 }
 
 static PyObject *undo(PyObject *object, PyObject *unused) {
-  registration_t *self = (registration_t *)object;
-  tenon_registration_t *registration = self->registration;
+  tenon_registration_t *registration = atomic_exchange(&((registration_t *)object)->registration, NULL);
   (void)unused;
-  self->registration = NULL;
   Py_BEGIN_ALLOW_THREADS if (registration) tenon_registration_release(registration);
   Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }

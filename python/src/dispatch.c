@@ -3,10 +3,13 @@
 
 #include <string.h>
 
-static bool op_from(PyObject *object, const tenon_op_t **out_op) {
+/* With the lock of libraries, when it is found. */
+static bool op_take(PyObject *object, const tenon_op_t **out_op) {
   PyObject *name = PyUnicode_Check(object) ? (Py_INCREF(object), object) : PyObject_GetAttrString(object, "name");
   PyObject *bytes = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
+  if (bytes) lock_take(&libraries_lock);
   tenon_status_t status = bytes ? tenon_op_find(PyBytes_AsString(bytes), out_op) : TENON_INVALID;
+  if (bytes && status != TENON_OK) lock_give(&libraries_lock);
   if (!bytes && (PyErr_Clear(), true))
     PyErr_Format(PyExc_TypeError, "expected an operator or its name, \"ns::name\", found %R", Py_TYPE(object));
   else if (status != TENON_OK) raise_status(status);
@@ -23,8 +26,9 @@ static PyObject *text_of(tenon_status_t status, char *text) {
 static PyObject *told(PyObject *object, tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
   const tenon_op_t *op;
   char *text = NULL;
-  if (!op_from(object, &op)) return NULL;
+  if (!op_take(object, &op)) return NULL;
   tenon_status_t status = tell(op, &text);
+  lock_give(&libraries_lock);
   return text_of(status, text);
 }
 static PyObject *table(PyObject *module, PyObject *object) { return (void)module, told(object, tenon_op_table); }
@@ -45,11 +49,14 @@ static PyObject *slot(PyObject *module, PyObject *arguments) {
   const tenon_op_t *op;
   tenon_slot_info_t info = {.size = sizeof info};
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "Os", &object, &key) || !op_from(object, &op)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "Os", &object, &key) || !op_take(object, &op)) return NULL;
   tenon_status_t status = tenon_op_slot(op, key, &info);
-  if (status != TENON_OK) return raise_status(status);
-  return Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel, "library", info.library,
-                       "library_path", info.library_path, "is_missing", PyBool_FromLong(info.is_missing));
+  PyObject *told = NULL;
+  if (status == TENON_OK)
+    told = Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel, "library", info.library,
+                         "library_path", info.library_path, "is_missing", PyBool_FromLong(info.is_missing));
+  lock_give(&libraries_lock);
+  return status == TENON_OK ? told : raise_status(status);
 }
 
 typedef int32_t (*ask_fn)(const tenon_op_t *op, const char *key);
@@ -57,8 +64,10 @@ static PyObject *ask(PyObject *arguments, ask_fn function) {
   PyObject *object;
   const char *key = NULL;
   const tenon_op_t *op;
-  if (!PyArg_ParseTuple(arguments, "O|z", &object, &key) || !op_from(object, &op)) return NULL;
-  return PyBool_FromLong(function(op, key));
+  if (!PyArg_ParseTuple(arguments, "O|z", &object, &key) || !op_take(object, &op)) return NULL;
+  const int32_t is_so = function(op, key);
+  lock_give(&libraries_lock);
+  return PyBool_FromLong(is_so);
 }
 static PyObject *has_kernel(PyObject *module, PyObject *arguments) {
   return (void)module, ask(arguments, tenon_op_has_kernel);
@@ -73,8 +82,9 @@ static PyObject *is_fallthrough(PyObject *module, PyObject *arguments) {
 static PyObject *check(PyObject *module, PyObject *object) {
   const tenon_op_t *op;
   (void)module;
-  if (!op_from(object, &op)) return NULL;
+  if (!op_take(object, &op)) return NULL;
   tenon_status_t status = tenon_op_check(op);
+  lock_give(&libraries_lock);
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;
 }

@@ -48,10 +48,12 @@ static const char table_name[] = "dlpack_exchange_api", versioned_name[] = "dlte
 
 enum { KNOWN = 16 };
 static struct known_t { /* types that were asked; they are kept, so that no other type comes to lie where they lay */
-  PyTypeObject *type;
-  const exchange_t *table;
+  PyTypeObject *_Atomic type;
+  const exchange_t *_Atomic table;
 } known[KNOWN];
 static int known_count;
+static _Atomic unsigned known_version; /* odd: an entry is being written, by who holds the lock */
+static lock_t known_lock;
 
 static const exchange_t *ask(PyTypeObject *type) {
   const exchange_t *table = NULL;
@@ -61,16 +63,28 @@ static const exchange_t *ask(PyTypeObject *type) {
   Py_XDECREF(capsule);
   PyErr_Clear();
   while (table && table->version.major != 1) table = table->previous;
-  if (known_count == KNOWN) known_count = 0; /* more types than programs have: begin anew */
   Py_INCREF(type);
-  Py_XDECREF(known[known_count].type);
-  known[known_count++] = (struct known_t){type, table};
+  lock_take(&known_lock);
+  if (known_count == KNOWN) known_count = 0; /* more types than programs have: begin anew */
+  struct known_t *entry = &known[known_count++];
+  PyTypeObject *before = entry->type;
+  known_version++;
+  entry->type = type;
+  entry->table = table;
+  known_version++;
+  lock_give(&known_lock);
+  Py_XDECREF(before);
   return table;
 }
 
 const exchange_t *exchange_of(PyTypeObject *type) {
-  for (int i = 0; i < KNOWN && known[i].type; i++)
-    if (known[i].type == type) return known[i].table;
+  const unsigned version = known_version;
+  for (int i = 0; i < KNOWN && known[i].type; i++) {
+    if (known[i].type != type) continue;
+    const exchange_t *table = known[i].table;
+    if (!(version & 1) && known_version == version) return table; /* the two belong together */
+    break;
+  }
   return ask(type);
 }
 

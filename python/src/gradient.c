@@ -12,7 +12,7 @@ typedef struct parameter_t {
   PyObject *name;
 } parameter_t;
 typedef struct rule_t { /* of an operator; the registration's and each recorded call's */
-  Py_ssize_t references;
+  _Atomic int64_t references;
   const tenon_op_t *op;
   char *name;
   PyObject *function;
@@ -247,15 +247,10 @@ static bool parameters_set(rule_t *rule, const tenon_op_info_t *info, PyObject *
   return true;
 }
 
-static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
-  const char *name;
-  int override;
-  PyObject *function, *names;
+static PyObject *add(const char *name, PyObject *function, PyObject *names, bool override) {
   const tenon_op_t *op;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_registration_t *registration = NULL;
-  (void)module;
-  if (!PyArg_ParseTuple(arguments, "sOO!p", &name, &function, &PyTuple_Type, &names, &override)) return NULL;
   tenon_status_t status = tenon_op_find(name, &op);
   if (status != TENON_OK) return raise_status(status);
   tenon_op_info(op, &info);
@@ -271,6 +266,18 @@ static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
       tenon_kernel_add(info.name, "autograd", run, rule, rule_release, override ? TENON_OVERRIDE : 0, &registration);
   if (status == TENON_OK) return registration_new(registration);
   return rule_drop(rule), raise_status(status);
+}
+
+static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
+  const char *name;
+  int override;
+  PyObject *function, *names;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "sOO!p", &name, &function, &PyTuple_Type, &names, &override)) return NULL;
+  lock_take(&libraries_lock);
+  PyObject *registration = add(name, function, names, override);
+  lock_give(&libraries_lock);
+  return registration;
 }
 
 static PyMethodDef functions[] = {{"gradient_add", gradient_add, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};

@@ -129,9 +129,12 @@ enum { DEVICES_MOST = 16, PINS_MOST = 256 };
 
 /* Nodes to devices; the texts of the pins are of bytes in `kept`. */
 static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint32_t *out_count) {
-  PyObject *node, *device;
+  PyObject *items = PyDict_Items(object);
   *out_count = 0;
-  for (Py_ssize_t at = 0; PyDict_Next(object, &at, &node, &device);) {
+  if (!items || PyList_Append(kept, items) != 0) return Py_XDECREF(items), false;
+  Py_DECREF(items);
+  for (Py_ssize_t at = 0; at < PyList_Size(items); at++) {
+    PyObject *item = PyList_GetItem(items, at), *node = PyTuple_GetItem(item, 0), *device = PyTuple_GetItem(item, 1);
     PyObject *bytes = PyUnicode_Check(node) ? PyUnicode_AsUTF8String(node) : NULL;
     bool good = bytes && *out_count < PINS_MOST && PyList_Append(kept, bytes) == 0 &&
                 device_from(device, &pins[*out_count].device);

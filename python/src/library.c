@@ -9,6 +9,7 @@ typedef struct library_t {
   PyObject *operators;                    /* a dictionary by name without the namespace */
 } library_t;
 
+lock_t libraries_lock;
 static PyTypeObject *library_type;
 static PyObject *loaded; /* a dictionary, by address: a library has one object, which lives until it is unloaded */
 
@@ -26,7 +27,7 @@ static bool fill(library_t *self) {
   return true;
 }
 
-static PyObject *library_of(tenon_library_t *library) {
+static PyObject *library_find(tenon_library_t *library) {
   PyObject *key = PyLong_FromVoidPtr(library), *known = key ? PyDict_GetItem(loaded, key) : NULL;
   if (known) { /* one handle is enough */
     tenon_library_release(library);
@@ -42,6 +43,14 @@ static PyObject *library_of(tenon_library_t *library) {
   tenon_library_release(library);
   Py_DECREF(self);
   return NULL;
+}
+
+/* Its object; takes the handle over. */
+static PyObject *library_of(tenon_library_t *library) {
+  lock_take(&libraries_lock);
+  PyObject *object = library_find(library);
+  lock_give(&libraries_lock);
+  return object;
 }
 
 static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
@@ -124,33 +133,45 @@ static void library_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-static PyObject *unload(PyObject *object, PyObject *unused) {
-  library_t *self = (library_t *)object;
-  (void)unused;
+static PyObject *end(library_t *self) {
   if (!self->library) Py_RETURN_NONE;
   int32_t count = tenon_library_op_count(self->library);
   const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)count + 1) * sizeof *ops);
   PyObject *key = ops ? PyLong_FromVoidPtr(self->library) : PyErr_NoMemory();
   if (!key) return free(ops), NULL;
   for (int32_t i = 0; i < count; i++) ops[i] = tenon_library_op(self->library, i);
-  tenon_status_t status = tenon_library_unload(self->library);
+  const bool is_quiet = operators_end(ops, count, true);
+  tenon_status_t status = is_quiet ? tenon_library_unload(self->library) : TENON_UNAVAILABLE;
+  if (!is_quiet)
+    PyErr_Format(error_class, "cannot unload library %s: a call of one of its operators is on its way",
+                 tenon_library_name(self->library));
   if (status == TENON_OK) {
     self->library = NULL;
-    operators_end(ops, count);
-    PyDict_Clear(self->operators);
     if (PyDict_DelItem(loaded, key) != 0) PyErr_Clear(); /* it was there */
-  }
+  } else operators_end(ops, count, false);
   free(ops), Py_DECREF(key);
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;
 }
 
+static PyObject *unload(PyObject *object, PyObject *unused) {
+  library_t *self = (library_t *)object;
+  (void)unused;
+  lock_take(&libraries_lock);
+  PyObject *done = end(self);
+  lock_give(&libraries_lock);
+  if (done) PyDict_Clear(self->operators);
+  return done;
+}
+
 static PyObject *get_text(PyObject *object, void *which) {
-  const tenon_library_t *library = ((library_t *)object)->library;
   const char *(*const functions[])(const tenon_library_t *) = {tenon_library_name, tenon_library_version,
                                                                tenon_library_path};
-  if (!library) return PyErr_Format(error_class, "the library was unloaded");
-  return PyUnicode_DecodeFSDefault(functions[(intptr_t)which](library));
+  lock_take(&libraries_lock);
+  const tenon_library_t *library = ((library_t *)object)->library;
+  PyObject *text = library ? PyUnicode_DecodeFSDefault(functions[(intptr_t)which](library)) : NULL;
+  lock_give(&libraries_lock);
+  return library ? text : PyErr_Format(error_class, "the library was unloaded");
 }
 
 static PyObject *get_operators(PyObject *object, void *unused) {
@@ -183,17 +204,21 @@ static PyObject *find(PyObject *module, PyObject *name) {
   if (!bytes)
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_TypeError, "the name of an operator: expected a str, found %R", name);
+  lock_take(&libraries_lock);
   tenon_status_t status = tenon_op_find(PyBytes_AsString(bytes), &op);
+  PyObject *found = status == TENON_OK ? operator_new(op) : NULL;
+  lock_give(&libraries_lock);
   Py_DECREF(bytes);
-  return status == TENON_OK ? operator_new(op) : raise_status(status);
+  return status == TENON_OK ? found : raise_status(status);
 }
 
 static PyObject *names(PyObject *module, PyObject *unused) {
   const tenon_op_t *const *ops;
   int32_t count;
   (void)module, (void)unused;
+  lock_take(&libraries_lock);
   tenon_status_t status = tenon_ops_list(&ops, &count);
-  if (status != TENON_OK) return raise_status(status);
+  if (status != TENON_OK) return lock_give(&libraries_lock), raise_status(status);
   PyObject *list = PyList_New(0);
   for (int32_t i = 0; list && i < count; i++) {
     tenon_op_info_t info = {.size = sizeof info};
@@ -203,6 +228,7 @@ static PyObject *names(PyObject *module, PyObject *unused) {
     Py_XDECREF(name);
   }
   tenon_ops_release(ops);
+  lock_give(&libraries_lock);
   return list;
 }
 

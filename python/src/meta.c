@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 typedef struct session_t { /* one inference */
-  Py_ssize_t references;
+  _Atomic int64_t references;
+  unsigned long thread; /* that infers: no other may reckon with its extents */
   tenon_infer_t *infer; /* NULL: it is over */
   struct session_t *before;
 } session_t;
@@ -18,6 +19,10 @@ static _Thread_local session_t *current;
 
 static void session_drop(session_t *session) {
   if (--session->references == 0) free(session);
+}
+
+static bool is_on(const session_t *session) {
+  return session && session->thread == PyThread_get_thread_ident() && session->infer;
 }
 
 /* ---- extents ------------------------------------------------------------------------------------------------------ */
@@ -57,7 +62,7 @@ static PyObject *binary(PyObject *a, PyObject *b, uint32_t operation) {
   int good = dim_from(a, &x), both = good > 0 ? dim_from(b, &y) : good;
   if (both < 0) return NULL;
   if (!both) return Py_INCREF(Py_NotImplemented), Py_NotImplemented;
-  if (!session->infer) return raise_invalid("an extent of an inference that is over"), NULL;
+  if (!is_on(session)) return raise_invalid("an extent of an inference that is over, or another thread's"), NULL;
   return extent_new(session, session->infer->host->dim(session->infer, operation, x, y));
 }
 
@@ -87,7 +92,7 @@ static PyObject *at_most(PyObject *module, PyObject *most) {
   tenon_dim_t dim, none = {0};
   session_t *session = Py_TYPE(most) == extent_type ? ((extent_t *)most)->session : current;
   (void)module;
-  if (!session || !session->infer) return raise_invalid("at_most is for functions that tenon.meta registers"), NULL;
+  if (!is_on(session)) return raise_invalid("at_most is for functions that tenon.meta registers"), NULL;
   int good = dim_from(most, &dim);
   if (good == 0) PyErr_Format(PyExc_TypeError, "at_most: expected an extent, found %R", Py_TYPE(most));
   if (good != 1) return NULL;
@@ -167,27 +172,29 @@ static bool shapes_set(tenon_infer_t *infer, const tenon_op_info_t *info, PyObje
 
 tenon_status_t meta_infer(tenon_infer_t *infer) {
   part_lock_t lock = part_begin();
-  PyObject *functions = (PyObject *)infer->context, *function = PyList_GetItem(functions, PART_META), *result = NULL;
+  PyObject *functions = (PyObject *)infer->context, *result = NULL;
+  PyObject *function = PySequence_GetItem(functions, PART_META),
+           *class = PySequence_GetItem(functions, PART_META_CLASS);
   session_t *session = (session_t *)malloc(sizeof *session);
   part_arguments_t given;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(infer->op, &info);
-  bool good = session != NULL;
-  if (!good) PyErr_NoMemory();
+  bool good = session && function && class;
+  if (!session) PyErr_NoMemory();
   else if (function == Py_None) {
     raise_invalid("%s: its shapes are not known: give tenon.op shapes=, the trait \"pointwise\", or a function that "
                   "states them by tenon.meta",
                   info.name);
     good = false;
   }
-  if (session) *session = (session_t){1, infer, current}, current = session;
+  if (session) *session = (session_t){1, PyThread_get_thread_ident(), infer, current}, current = session;
   if (good) {
-    asked_t asked = {infer, session, PyList_GetItem(functions, PART_META_CLASS)};
+    asked_t asked = {infer, session, class};
     if (part_arguments(infer->op, infer->attrs, input_of, &asked, &given)) result = part_call(function, &given);
     good = result && shapes_set(infer, &info, result);
   }
   tenon_status_t status = good ? TENON_OK : part_failed(infer->host, infer, info.name, "function of shapes");
-  Py_XDECREF(result);
+  Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(class);
   if (session) session->infer = NULL, current = session->before, session_drop(session);
   part_end(&lock);
   return status;

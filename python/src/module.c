@@ -99,6 +99,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 PyMODINIT_FUNC PyInit__core(void) {
   if (tenon_start() != TENON_OK) return PyErr_Format(PyExc_ImportError, "tenon cannot start: %s", tenon_error());
   PyObject *module = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+  if (module) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
   if (module && unlocked_start() && errors_add(module) && tensors_add(module) && sparse_add(module) &&
       operators_add(module) && libraries_add(module) && graphs_add(module) && builders_add(module) &&
       dispatch_add(module) && profiles_add(module) && definitions_add(module))

@@ -22,7 +22,6 @@ static bool edge_from(node_t *n, PyObject *object, const char *argument_name, te
     return false;
   }
   value_t *value = (value_t *)object;
-  if (!builder_is_open(value->builder, n->op->name)) return false;
   if (n->builder && n->builder != value->builder)
     return raise_invalid("%s: argument %s: a value of another builder than the others", n->op->name, argument_name),
            false;
@@ -84,8 +83,10 @@ static bool operands_set(node_t *n, PyObject *const *given) {
       if (!edge_from(n, object, of->name, &n->edges[of->index])) return false;
       n->operands[of->index] = (tenon_operand_t){1, &n->edges[of->index]};
       tenon_port_t port;
-      if (is_first && !value_port(object, &port)) return false;
-      if (is_first) n->dtype = port.dtype, is_first = false;
+      if (!is_first) continue;
+      if (!value_port(object, &port)) return false;
+      n->dtype = port.dtype, is_first = false;
+      builder_leave(n->builder);
     }
   return true;
 }
@@ -154,17 +155,42 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
   }
   tenon_edge_t *edges = (tenon_edge_t *)malloc(((size_t)total + 1) * sizeof *edges);
   if (!edges) return PyErr_NoMemory();
-  tenon_status_t status =
-      tenon_builder_node(n->builder->builder, name, n->op->op, values, n->operands, edges, (int32_t)total);
-  PyObject *result = status == TENON_OK ? results_of(n->builder, edges, counts, lists, results) : raise_status(status);
+  PyObject *result = NULL;
+  if (builder_enter(n->builder, n->op->name)) {
+    tenon_status_t status =
+        tenon_builder_node(n->builder->builder, name, n->op->op, values, n->operands, edges, (int32_t)total);
+    builder_leave(n->builder);
+    result = status == TENON_OK ? results_of(n->builder, edges, counts, lists, results) : raise_status(status);
+  }
   free(edges);
   return result;
 }
 
-PyObject *builder_node(PyObject *module, PyObject *arguments) {
-  PyObject *op, *tuple, *named, *builder, *given[OPERATOR_MOST], *own[OWN_COUNT], *open = NULL, *result = NULL;
-  const char *name;
+/* Between operator_hold, which gave the place, and operator_leave. */
+static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *named, const char *name) {
+  PyObject *given[OPERATOR_MOST], *own[OWN_COUNT], *open = NULL, *result = NULL;
   bool is_default;
+  bool good = operator_place(n->op, tuple, named, given, own, &open), has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
+  if (has_own)
+    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n->op->name,
+                 n->op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
+  call_attrs_t *attrs = good && !has_own ? operator_attrs(n->op, place, given, &is_default) : NULL;
+  Py_XDECREF(open); /* what was made of it keeps it */
+  if (!good || has_own || (!attrs && !is_default)) return NULL;
+  if (operands_set(n, given)) {
+    if (n->builder) result = node_add(n, name, attrs ? attrs->values : NULL);
+    else
+      PyErr_Format(PyExc_TypeError, "%s() has no value among its arguments: say builder=, which it becomes a node of",
+                   n->op->name);
+  }
+  for (uint32_t i = 0; i < n->op->inputs; i++) free(n->lists[i]);
+  operator_attrs_end(n->op, place, attrs);
+  return result;
+}
+
+PyObject *builder_node(PyObject *module, PyObject *arguments) {
+  PyObject *op, *tuple, *named, *builder;
+  const char *name;
   (void)module;
   if (!PyArg_ParseTuple(arguments, "O!O!O!zO", operator_type, &op, &PyTuple_Type, &tuple, &PyDict_Type, &named, &name,
                         &builder))
@@ -174,20 +200,9 @@ PyObject *builder_node(PyObject *module, PyObject *arguments) {
     return PyErr_Format(PyExc_TypeError, "%s: builder: expected a tenon.graph.Builder, found %R", n.op->name,
                         Py_TYPE(builder));
   if (builder != Py_None) n.builder = (builder_t *)builder;
-  bool good = operator_place(n.op, tuple, named, given, own, &open), has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
-  if (has_own)
-    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n.op->name,
-                 n.op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
-  call_attrs_t *attrs = good && !has_own ? operator_attrs(n.op, given, &is_default) : NULL;
-  Py_XDECREF(open); /* what was made of it keeps it */
-  if (!good || has_own || (!attrs && !is_default)) return NULL;
-  if (operands_set(&n, given)) {
-    if (!n.builder)
-      PyErr_Format(PyExc_TypeError, "%s() has no value among its arguments: say builder=, which it becomes a node of",
-                   n.op->name);
-    else if (builder_is_open(n.builder, n.op->name)) result = node_add(&n, name, attrs ? attrs->values : NULL);
-  }
-  for (uint32_t i = 0; i < n.op->inputs; i++) free(n.lists[i]);
-  call_attrs_release(attrs, n.op->count);
+  place_t *place = operator_hold(n.op);
+  if (!place) return operator_ended(n.op);
+  PyObject *result = node_of(&n, place, tuple, named, name);
+  operator_leave(place);
   return result;
 }

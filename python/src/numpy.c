@@ -22,8 +22,8 @@ enum { API_VERSION = 0, API_TYPE = 2, API_NEW = 93, API_SET_BASE = 282 };
 typedef PyObject *(*new_fn)(PyTypeObject *, int, const int64_t *, int, const int64_t *, void *, int, int, PyObject *);
 typedef int (*set_base_fn)(PyObject *, PyObject *);
 
-static void **api;
-PyTypeObject *numpy_type;
+static void **_Atomic api;
+PyTypeObject *_Atomic numpy_type; /* set after api */
 
 /* NumPy's numbers of its types; those of user types are given when they are registered. */
 static const struct type_t {
@@ -41,23 +41,25 @@ static const struct user_type_t { /* of the package ml_dtypes */
                   {"float8_e5m2", TENON_F8E5M2},     {"float8_e5m2fnuz", TENON_F8E5M2FNUZ},
                   {"float8_e8m0fnu", TENON_F8E8M0}};
 enum { TYPES = sizeof types / sizeof *types, USER_TYPES = sizeof user_types / sizeof *user_types };
-static int user_numbers[USER_TYPES]; /* 0: not seen yet */
+static _Atomic int user_numbers[USER_TYPES]; /* 0: not seen yet */
 
 /* Looks whether the program has imported NumPy by now. */
 static bool find(void) {
   static const char *const names[] = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"};
   PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-  for (int i = 0; i < 2 && !api; i++) {
-    PyObject *module = PyDict_GetItemString(modules, names[i]);
+  void **found = NULL;
+  for (int i = 0; i < 2 && !found; i++) {
+    PyObject *module = PyMapping_GetItemString(modules, names[i]);
     PyObject *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
-    if (capsule) api = (void **)PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(capsule);
+    if (capsule) found = (void **)PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(module), Py_XDECREF(capsule);
+    PyErr_Clear();
   }
-  PyErr_Clear();
-  if (!api) return false;
-  unsigned (*version)(void) = (unsigned (*)(void))api[API_VERSION];
-  if (version() >> 24 != 1 && version() >> 24 != 2) return api = NULL, false;
-  numpy_type = (PyTypeObject *)api[API_TYPE];
+  if (!found) return false;
+  unsigned (*version)(void) = (unsigned (*)(void))found[API_VERSION];
+  if (version() >> 24 != 1 && version() >> 24 != 2) return false;
+  api = found;
+  numpy_type = (PyTypeObject *)found[API_TYPE];
   return true;
 }
 

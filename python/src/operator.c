@@ -9,12 +9,14 @@ enum { HAS_VECTORCALL = 1 << 11 }; /* the type flag, the same since Python 3.8 *
 
 PyTypeObject *operator_type;
 static operator_t *live;
+static lock_t live_lock;
 
 /* ---- what it says of itself --------------------------------------------------------------------------------------- */
 
-static tenon_op_info_t info_of(PyObject *self) {
+/* Between operator_hold, which gave the place, and operator_leave; nothing of one whose library was unloaded. */
+static tenon_op_info_t info_of(const operator_t *self, const place_t *place) {
   tenon_op_info_t info = {.size = sizeof info};
-  if (((operator_t *)self)->op) tenon_op_info(((operator_t *)self)->op, &info);
+  if (place) tenon_op_info(self->op, &info);
   return info;
 }
 
@@ -25,8 +27,10 @@ static PyObject *text_or_none(const char *text) {
 
 #define TEXT_PROPERTY(field)                                                                                           \
   static PyObject *get_##field(PyObject *self, void *unused) {                                                         \
+    place_t *place = operator_hold((operator_t *)self);                                                                \
+    PyObject *text = text_or_none(info_of((operator_t *)self, place).field);                                           \
     (void)unused;                                                                                                      \
-    return text_or_none(info_of(self).field);                                                                          \
+    return operator_leave(place), text;                                                                                \
   }
 TEXT_PROPERTY(schema)
 TEXT_PROPERTY(doc)
@@ -52,28 +56,34 @@ static PyObject *get_traits(PyObject *self, void *unused) {
     uint32_t bit;
     const char *name;
   } traits[] = {{TENON_PURE, "pure"}, {TENON_POINTWISE, "pointwise"}, {TENON_RANDOM, "random"}, {TENON_BRIEF, "brief"}};
+  place_t *place = operator_hold((operator_t *)self);
+  const uint32_t bits = info_of((operator_t *)self, place).traits;
   PyObject *list = PyList_New(0);
   (void)unused;
   for (size_t i = 0; list && i < sizeof traits / sizeof *traits; i++) {
-    if (!(info_of(self).traits & traits[i].bit)) continue;
+    if (!(bits & traits[i].bit)) continue;
     PyObject *name = PyUnicode_FromString(traits[i].name);
     if (!name || PyList_Append(list, name) != 0) Py_CLEAR(list);
     Py_XDECREF(name);
   }
+  operator_leave(place);
   return list;
 }
 
-static PyObject *get_kernels(PyObject *self, void *unused) {
+static PyObject *get_kernels(PyObject *object, void *unused) {
+  operator_t *self = (operator_t *)object;
+  place_t *place = operator_hold(self);
   PyObject *list = PyList_New(0);
   (void)unused;
-  for (int32_t i = 0; list && ((operator_t *)self)->op && i < info_of(self).kernel_count; i++) {
-    char *text = tenon_op_kernel(((operator_t *)self)->op, i);
+  for (int32_t i = 0; list && i < info_of(self, place).kernel_count; i++) {
+    char *text = tenon_op_kernel(self->op, i);
     PyObject *kernel = text ? PyUnicode_FromString(text) : NULL;
     tenon_text_release(text);
     if (!kernel) break; /* one went meanwhile */
     if (PyList_Append(list, kernel) != 0) Py_CLEAR(list);
     Py_DECREF(kernel);
   }
+  operator_leave(place);
   return list;
 }
 
@@ -105,28 +115,32 @@ static PyObject *describe(const tenon_argument_t *of) {
 }
 
 static PyObject *get_parameters(PyObject *object, void *unused) {
-  const operator_t *self = (operator_t *)object;
+  operator_t *self = (operator_t *)object;
+  place_t *place = operator_hold(self);
   PyObject *list = PyList_New(0);
   (void)unused;
-  for (uint32_t i = 0; list && self->op && i < self->count; i++) {
+  for (uint32_t i = 0; list && place && i < self->count; i++) {
     PyObject *item = describe(&self->parameters[i].of);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
+  operator_leave(place);
   return list;
 }
 
 static PyObject *get_results(PyObject *object, void *unused) {
-  const operator_t *self = (operator_t *)object;
+  operator_t *self = (operator_t *)object;
+  place_t *place = operator_hold(self);
   PyObject *list = PyList_New(0);
   (void)unused;
-  for (uint32_t i = 0; list && self->op && i < self->outputs; i++) {
+  for (uint32_t i = 0; list && place && i < self->outputs; i++) {
     tenon_argument_t of = {.size = sizeof of};
     tenon_status_t status = tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, (int32_t)i, &of);
     PyObject *item = status == TENON_OK ? describe(&of) : NULL;
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
+  operator_leave(place);
   return list;
 }
 
@@ -140,14 +154,18 @@ static PyObject *asked(PyObject *self, const char *function) {
 static PyObject *get_signature(PyObject *self, void *unused) { return (void)unused, asked(self, "signature"); }
 static PyObject *get_help(PyObject *self, void *unused) { return (void)unused, asked(self, "document"); }
 
-static PyObject *operator_text(PyObject *self) {
-  const char *schema = info_of(self).schema;
-  return PyUnicode_FromFormat("<tenon operator %s>", schema ? schema : ((operator_t *)self)->name);
+static PyObject *operator_text(PyObject *object) {
+  operator_t *self = (operator_t *)object;
+  place_t *place = operator_hold(self);
+  const char *schema = info_of(self, place).schema;
+  PyObject *text = PyUnicode_FromFormat("<tenon operator %s>", schema ? schema : self->name);
+  return operator_leave(place), text;
 }
 
-static PyObject *get_handle(PyObject *self, void *unused) {
+static PyObject *get_handle(PyObject *object, void *unused) {
+  const operator_t *self = (operator_t *)object;
   (void)unused;
-  return PyLong_FromVoidPtr((void *)(uintptr_t)((operator_t *)self)->op);
+  return PyLong_FromVoidPtr(self->is_ended ? NULL : (void *)(uintptr_t)self->op);
 }
 
 /* ---- the type ----------------------------------------------------------------------------------------------------- */
@@ -156,11 +174,13 @@ static void operator_delete(PyObject *object) {
   operator_t *self = (operator_t *)object;
   PyTypeObject *type = Py_TYPE(object);
   for (uint32_t i = 0; self->parameters && i < self->count; i++) Py_XDECREF(self->parameters[i].name);
-  call_attrs_release(self->last, self->count);
+  for (int i = 0; i < PLACES; i++) call_attrs_release((call_attrs_t *)self->places[i].attrs, self->count);
   free(self->parameters), free(self->name);
+  lock_take(&live_lock);
   if (self->next) self->next->before = self->before;
   if (self->before) self->before->next = self->next;
   else live = self->next;
+  lock_give(&live_lock);
   for (int k = 0; k < OWN_COUNT; k++) Py_XDECREF(self->own_names[k]);
   PyObject_Free(object);
   Py_DECREF(type);
@@ -203,10 +223,22 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   return true;
 }
 
-void operators_end(const tenon_op_t *const *ops, int32_t count) {
+/* Who calls counts itself, and then looks whether the operator has ended; this ends it, and then looks at the counts. */
+bool operators_end(const tenon_op_t *const *ops, int32_t count, bool is_ended) {
+  size_t calls = 0;
+  lock_take(&live_lock);
   for (operator_t *o = live; o; o = o->next)
-    for (int32_t i = 0; i < count && o->op; i++)
-      if (o->op == ops[i]) o->op = NULL;
+    for (int32_t i = 0; i < count; i++) {
+      if (o->op != ops[i]) continue;
+      o->is_ended = is_ended;
+      for (int k = 0; k < PLACES; k++) calls += shared_get(&o->places[k].calls);
+    }
+  lock_give(&live_lock);
+  return !calls;
+}
+
+PyObject *operator_ended(const operator_t *self) {
+  return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
 }
 
 PyObject *operator_new(const tenon_op_t *op) {
@@ -216,9 +248,11 @@ PyObject *operator_new(const tenon_op_t *op) {
   memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
   tenon_op_info(op, &info);
   self->call = operator_vectorcall, self->op = op;
+  lock_take(&live_lock);
   self->next = live;
   if (live) live->before = self;
   live = self;
+  lock_give(&live_lock);
   self->name = strdup(info.name), self->is_brief = info.traits & TENON_BRIEF;
   self->inputs = (uint32_t)info.input_count, self->outputs = (uint32_t)info.output_count;
   if (!self->name) PyErr_NoMemory();

@@ -18,25 +18,45 @@ typedef struct parameter_t {
   tenon_argument_t of;
 } parameter_t;
 
-typedef struct
-    attrs_t { /* attributes of a call, and the objects that they were made of: one for each parameter, or NULL */
-  Py_ssize_t references;
+/* Attributes of a call, and the objects that they were made of: one for each parameter, or NULL. */
+typedef struct call_attrs_t {
   tenon_attrs_t *attrs;
   const tenon_value_t *values;
+  bool is_kept; /* after the call, for the next one: the objects cannot change */
   PyObject *objects[];
 } call_attrs_t;
+/* What an operator has for each of a few threads, so that they seldom meet. */
+typedef struct place_t {
+  void *attrs;  /* call_attrs_t: of the last call; NULL: none, or a call has taken them */
+  size_t calls; /* that are using the operator: its library is not unloaded meanwhile */
+} place_t;
+enum { PLACES = 8 };
 
 typedef struct operator_t {
   PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
-  const tenon_op_t *op;                              /* NULL: its library was unloaded */
+  const tenon_op_t *op;                              /* to be used between operator_hold and operator_leave only */
+  _Atomic bool is_ended;                             /* its library was unloaded */
   struct operator_t *next, *before;                  /* all that live */
   PyObject *own_names[OWN_COUNT];                    /* of OWN_...: "out", or "out_" beside an argument out; "add" */
   char *name;                                        /* its own: it outlives the library */
   uint32_t count, positional, inputs, outputs, open; /* open: the place of what takes other names, or `count` */
   bool is_brief, keeps, has_lists, has_attrs;
   parameter_t *parameters; /* in the schema's order */
-  call_attrs_t *last;
+  place_t places[PLACES];
 } operator_t;
+
+/* Around each use of its op.  NULL, without an exception: its library was unloaded. */
+static inline place_t *operator_hold(operator_t *self) {
+  place_t *place = &self->places[((uintptr_t)__builtin_frame_address(0) >> 23) % PLACES]; /* stacks lie 8 MB apart */
+  shared_add(&place->calls, 1);
+  if (!self->is_ended) return place;
+  shared_add(&place->calls, (size_t)-1);
+  return NULL;
+}
+static inline void operator_leave(place_t *place) {
+  if (place) shared_add(&place->calls, (size_t)-1);
+}
+PyObject *operator_ended(const operator_t *self); /* says so; gives NULL */
 
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names);
 /* The slow form, for callers that have a tuple and a dictionary. */
@@ -49,8 +69,9 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments);
  * caller's to release, after a failure too. */
 bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **own,
                     PyObject **open);
-/* A reference to its attributes; NULL with *out_default: nothing is given; else an exception is set. */
-call_attrs_t *operator_attrs(operator_t *self, PyObject *const *given, bool *out_default);
+/* Its attributes, until operator_attrs_end; NULL with *out_default: nothing is given; else an exception is set. */
+call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given, bool *out_default);
+void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs);
 void call_attrs_release(call_attrs_t *attrs, uint32_t count);
 
 #endif

@@ -2,10 +2,12 @@
  * A profile that is entered belongs to its thread: runs of executables by that thread go into it. */
 #include "core.h"
 
+#include <stdatomic.h>
+
 typedef struct profile_t {
   PyObject_HEAD tenon_profile_t *profile;
   struct profile_t *before; /* that was entered when this was */
-  bool is_entered;
+  _Atomic bool is_entered;
 } profile_t;
 
 static PyTypeObject *profile_type;
@@ -34,8 +36,8 @@ static void profile_delete(PyObject *object) {
 static PyObject *enter(PyObject *object, PyObject *unused) {
   profile_t *self = (profile_t *)object;
   (void)unused;
-  if (self->is_entered) return PyErr_Format(error_class, "this profile is entered already");
-  self->is_entered = true, self->before = current, current = self;
+  if (atomic_exchange(&self->is_entered, true)) return PyErr_Format(error_class, "this profile is entered already");
+  self->before = current, current = self;
   return Py_INCREF(object), Py_INCREF(object), object; /* one for `current` */
 }
 

@@ -79,8 +79,10 @@ static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
                          .count = (uint32_t)count,
                          .items = list};
   for (Py_ssize_t i = 0; i < count; i++) {
-    list[i] = &items[i];
-    if (!meta_set(f, PyList_GetItem(object, i), &items[i])) return false;
+    PyObject *item = PySequence_GetItem(object, i);
+    bool good = item && meta_set(f, item, list[i] = &items[i]);
+    Py_XDECREF(item);
+    if (!good) return false;
   }
   return true;
 }
@@ -147,7 +149,7 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
   PyObject *list = NULL;
   tenon_status_t status = TENON_OK;
   if (!metas) return NULL;
-  if (PyList_Size(tensors) != (Py_ssize_t)self->inputs)
+  if (PyTuple_Size(tensors) != (Py_ssize_t)self->inputs)
     return raise_invalid("%s: expected %u tensors", self->name, self->inputs);
   status = tenon_attrs_create(self->op, &attrs);
   if (status != TENON_OK) return raise_status(status);
@@ -155,7 +157,7 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
   for (uint32_t i = 0; i < self->count && good; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role == TENON_ARGUMENT_INPUT) {
-      PyObject *given = PyList_GetItem(tensors, of->index);
+      PyObject *given = PyTuple_GetItem(tensors, of->index);
       if (given == Py_None) continue;
       good = of->kind == TENON_KIND_TENSORS ? list_set(f, given, &metas[of->index])
                                             : meta_set(f, given, &metas[of->index]);
@@ -191,16 +193,20 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "O!O!n|K", &PyList_Type, &tensors, &PyDict_Type, &attributes, &f.symbol_count,
                         &f.wanted))
     return NULL;
-  if (!f.self->op) return PyErr_Format(error_class, "%s: its library was unloaded", f.self->name);
   if (f.symbol_count < 0 || f.symbol_count > 1 << 20)
     return raise_invalid("%s: %zd symbols", f.self->name, f.symbol_count);
+  place_t *place = operator_hold(f.self);
+  if (!place) return operator_ended(f.self);
+  tensors = PySequence_Tuple(tensors), attributes = PyDict_Copy(attributes); /* whose items stay */
   f.symbols = (tenon_dim_t *)room(&f, (size_t)f.symbol_count, sizeof *f.symbols);
   tenon_status_t status = f.symbols ? tenon_shapes_create(&f.shapes) : TENON_OK;
   for (Py_ssize_t k = 0; f.symbols && k < f.symbol_count && status == TENON_OK; k++)
     status = tenon_shapes_symbol(f.shapes, &f.symbols[k]);
   if (status != TENON_OK) raise_status(status);
-  else if (f.symbols) result = infer(&f, tensors, attributes);
+  else if (f.symbols && tensors && attributes) result = infer(&f, tensors, attributes);
   tenon_shapes_release(f.shapes);
   for (int i = 0; i < f.block_count; i++) free(f.blocks[i]);
+  Py_XDECREF(tensors), Py_XDECREF(attributes);
+  operator_leave(place);
   return result;
 }

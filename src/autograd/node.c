@@ -175,7 +175,8 @@ tenon_status_t tn_saved_set(tn_saved_t *saved, tenon_tensor_t *tensor, tn_histor
     TN_TRY(apart(tensor, &saved->tensor));
   } else {
     tn_storage_retain(saved->storage = storage);
-    saved->data = tensor->data, saved->detail = tensor->detail, saved->device = tensor->device;
+    saved->data = tensor->data, saved->byte_offset = tensor->byte_offset;
+    saved->detail = tensor->detail, saved->device = tensor->device;
     saved->keys = tensor->keys & ~TN_KEY(TN_BIT_AUTOGRAD), saved->dtype = tensor->dtype, saved->ndim = tensor->ndim;
     saved->shape = *extents, *extents += tensor->ndim;
     for (int32_t i = 0; i < tensor->ndim; i++) ((int64_t *)(uintptr_t)saved->shape)[i] = tensor->shape[i];
@@ -208,7 +209,8 @@ tenon_status_t tn_saved_get(const tn_saved_t *saved, const char *owner, const ch
   } else {
     TN_TRY(tn_tensor_over(saved->storage, saved->data, saved->dtype, saved->ndim, saved->shape, saved->strides,
                           out_tensor));
-    (*out_tensor)->device = saved->device, (*out_tensor)->detail = saved->detail, (*out_tensor)->keys = saved->keys;
+    (*out_tensor)->byte_offset = saved->byte_offset, (*out_tensor)->device = saved->device;
+    (*out_tensor)->detail = saved->detail, (*out_tensor)->keys = saved->keys;
   }
   if (saved->history) tn_history_set(*out_tensor, saved->history);
   return TENON_OK;

@@ -41,6 +41,7 @@ typedef struct tn_saved_t {
   tenon_tensor_t *tensor; /* in place of the following: one of our own, without history, or a list of such */
   tn_history_t *history;  /* holds a reference to its node, unless is_own; NULL: none */
   void *data;
+  uint64_t byte_offset;
   const tenon_detail_t *detail;
   const int64_t *shape, *strides; /* strides NULL: dense */
   uint64_t keys, version;         /* version: of its memory when it was saved */

@@ -11,16 +11,17 @@ typedef struct tenon_generator_t {
   uint64_t seed, offset;
 } tenon_generator_t;
 
-typedef struct tn_thread_calls_t {      /* what calls of a thread see; carried to threads that work for it */
-  uint64_t include, exclude;            /* dispatch keys: see dispatch/key.h */
-  uint64_t layers;                      /* of users that are on, by number: dispatch/layers.c */
-  struct tn_mode_t *modes;              /* the stack, the top first */
-  int32_t device_type, device_id;       /* the default device, of calls that state none; type 0: the CPU */
-  uint64_t autocast_f16, autocast_bf16; /* backends whose calls run in lower precision: dispatch/autocast.c */
-  int32_t mixed, mixed_once;            /* what calls with arguments in several places do; of one call */
-  tenon_generator_t *generator;         /* that calls draw from; NULL: their device's */
-  int32_t is_inference;                 /* memory that is made now is never used for gradients */
-  struct tn_streams_t *streams;         /* of devices, that calls use; NULL: their first: device/stream.c */
+typedef struct tn_thread_calls_t {           /* what calls of a thread see; carried to threads that work for it */
+  uint64_t include, exclude;                 /* dispatch keys: see dispatch/key.h */
+  uint64_t layers;                           /* of users that are on, by number: dispatch/layers.c */
+  struct tn_mode_t *modes;                   /* the stack, the top first */
+  int32_t device_type, device_id;            /* the default device, of calls that state none; type 0: the CPU */
+  uint64_t autocast_f16, autocast_bf16;      /* backends whose calls run in lower precision: dispatch/autocast.c */
+  int32_t mixed, mixed_once;                 /* what calls with arguments in several places do; of one call */
+  tenon_generator_t *generator;              /* that calls draw from; NULL: their device's */
+  int32_t is_inference;                      /* memory that is made now is never used for gradients */
+  struct tn_streams_t *streams;              /* of devices, that calls use; NULL: their first: device/stream.c */
+  const struct tenon_allocator_t *allocator; /* of tensors on devices; NULL: the host's own: dispatch/allocator.c */
 } tn_thread_calls_t;
 
 enum { TN_GATES = 32 };

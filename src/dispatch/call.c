@@ -183,7 +183,8 @@ static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const t
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!outputs[o] || !outputs[o]->data) continue;
     if (device.type == 1) device = outputs[o]->device;
-    if (stated < 0 || !op->infer) stated = tenon_count(outputs[o]) > stated ? tenon_count(outputs[o]) : stated;
+    if (op->draws < 0 && (stated < 0 || !op->infer))
+      stated = tenon_count(outputs[o]) > stated ? tenon_count(outputs[o]) : stated;
   }
   return tn_random_take(device, stated);
 }
@@ -193,7 +194,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
                                  tenon_tensor_t *const *outputs, void *state) {
   tn_inference_t inference = {0};
   tn_frame_t frame;
-  if (op->infer) {
+  if (op->infer && op->draws < 0) {
     tenon_meta_t **in, **out;
     tn_scratch_mark_t mark = tn_scratch_mark();
     tenon_status_t status = op->create && !state ? tn_state_get(op, attrs ? attrs : op->defaults, &state) : TENON_OK;
@@ -203,7 +204,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
     tn_scratch_reset(mark);
     if (status != TENON_OK) return status;
   }
-  int64_t stated = op->infer ? inference.infer.draws.value : -1;
+  int64_t stated = op->draws >= 0 || !op->infer ? op->draws : inference.infer.draws.value;
   tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
   tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random, false);
   tn_frame_close(&frame);

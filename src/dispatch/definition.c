@@ -81,7 +81,8 @@ static void begin_op(tn_definition_t *b, const char *schema) {
     tn_arena_clear(&arena);
     return;
   }
-  op->name = op->schema.full, op->library = b->library, op->context = b->library->context, op->version = 1;
+  op->name = op->schema.full, op->library = b->library, op->context = b->library->context, op->version = 1,
+  op->draws = -1;
   op->input_count = op->schema.input_count, op->output_count = op->schema.output_count;
   op->defaults = op->schema.defaults, op->dispatch_input = -1;
   op->arena = arena;
@@ -448,7 +449,9 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_REUSE: set_text(b, &texts->reuse, item, "REUSE"); break;
   case TENON_TAG_REDUCES: set_text(b, &texts->reduces, item, "REDUCES"); break;
   case TENON_TAG_USES: set_text(b, &texts->uses, item, "USES"); break;
-  case TENON_TAG_TRAITS: op->traits = (uint32_t)item->number; break; /* the others are ours */
+  case TENON_TAG_TRAITS: /* the bits above them are ours */
+    op->traits = (uint32_t)item->number, op->draws = (item->number >> 32) - 1;
+    break;
   case TENON_TAG_VERSION:
     op->version = item->number;
     if (item->number < 1)

@@ -163,3 +163,11 @@ tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_d
   if (backend == &tn_backend_meta && !data) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
   return tenon_tensor_import(&external, out_tensor);
 }
+
+void *tenon_tensor_context(const tenon_tensor_t *tensor, tenon_free_fn release) {
+  const tn_storage_t *storage = tn_tensor_is_owned(tensor) ? ((const tn_tensor_t *)tensor)->storage : NULL;
+  if (!storage) return NULL;
+  if (storage->release == release) return storage->context; /* of the host, and of devices without a plug-in */
+  const tn_memory_t *memory = storage->release == tn_memory_put ? storage->context : NULL;
+  return memory && memory->owner && memory->owner->release == release ? memory->owner->context : NULL;
+}

@@ -45,24 +45,37 @@ static tenon_status_t values_of(const tenon_tensor_t *tensor, tenon_meta_t *meta
   return TENON_OK;
 }
 
-tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
+static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_meta_t *out_meta);
+
+static inline __attribute__((always_inline)) tenon_status_t meta_of(tenon_tensor_t *tensor, bool wants_values,
+                                                                    tenon_meta_t *out_meta) {
   bool is_here = !(tensor->keys & TN_KEY_DEVICES); /* what is on a device is not read */
   *out_meta = (tenon_meta_t){.size = sizeof *out_meta,
                              .dtype = tensor->dtype,
                              .ndim = tensor->ndim,
                              .device = tensor->device,
                              .dims = (tenon_dim_t *)(void *)tensor->shape,
-                             .strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL,
-                             .value = is_here && tensor->data ? tensor : NULL,
-                             .layout = tn_layout(tensor),
-                             .detail = tn_layout(tensor) ? NULL : tensor->detail};
-  if (!tn_dtype_is(tensor->dtype, TENON_LIST)) return wants_values && is_here ? values_of(tensor, out_meta) : TENON_OK;
-  size_t count = (size_t)tensor->shape[0];
+                             .value = is_here && tensor->data ? tensor : NULL};
+  if (__builtin_expect((tensor->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL)) != 0, 0)) {
+    if (tensor->keys & TN_KEY_STRIDED) out_meta->strides = (tenon_dim_t *)(void *)tensor->strides;
+    out_meta->layout = tn_layout(tensor);
+    if (!out_meta->layout) out_meta->detail = tensor->detail;
+  }
+  if (tn_dtype_is(tensor->dtype, TENON_LIST)) return items_of(tensor, wants_values, out_meta);
+  return wants_values && is_here ? values_of(tensor, out_meta) : TENON_OK;
+}
+
+tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
+  return meta_of(tensor, wants_values, out_meta);
+}
+
+static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_meta_t *out_meta) {
+  size_t count = (size_t)list->shape[0];
   tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
                **slots = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (size_t i = 0; i < count; i++) {
-    TN_TRY(tn_meta_of_tensor(tenon_item(tensor, (int64_t)i), wants_values, &items[i]));
+    TN_TRY(tn_meta_of_tensor(tenon_item(list, (int64_t)i), wants_values, &items[i]));
     slots[i] = &items[i];
   }
   out_meta->items = slots, out_meta->count = (uint32_t)count, out_meta->value = NULL, out_meta->strides = NULL;
@@ -88,11 +101,13 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
-    if (inputs[i] && op->schema.inputs[i].is_host && inputs[i]->keys & TN_KEY_DEVICES & ~TN_KEY(TN_BIT_META))
+    slots[i] = NULL;
+    if (!inputs[i]) continue;
+    if (inputs[i]->keys & TN_KEY_DEVICES & ~TN_KEY(TN_BIT_META) && op->schema.inputs[i].is_host)
       return tn_mixed_absent(op, inputs);
-    if (inputs[i]) TN_TRY(tn_meta_of_tensor(inputs[i], op->infer != NULL, &metas[i]));
-    if (inputs[i] && op->where && op->where[i] & TN_INPUT_KNOWN) TN_TRY(tn_meta_known(inputs[i], &metas[i]));
-    slots[i] = inputs[i] ? &metas[i] : NULL;
+    TN_TRY(meta_of(inputs[i], op->infer != NULL, &metas[i]));
+    if (op->where && op->where[i] & TN_INPUT_KNOWN) TN_TRY(tn_meta_known(inputs[i], &metas[i]));
+    slots[i] = &metas[i];
   }
   *out_metas = slots;
   return TENON_OK;
@@ -288,22 +303,30 @@ static void infer_pointwise(tn_inference_t *f, const tenon_op_t *op, tenon_meta_
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
+static __attribute__((noinline, cold)) tenon_status_t check_sparse(const tenon_op_t *op, uint32_t o,
+                                                                   const tenon_meta_t *out) {
+  const char *name = op->schema.outputs[o].name;
+  tenon_status_t status = tn_layout_check(out->layout, out->ndim);
+  if (status != TENON_OK) return tn_prefix(status, "%s: infer made result %s sparse: ", op->name, name);
+  if (!out->items && !out->alias && !out->strided && !op->schema.outputs[o].is_host) return TENON_OK;
+  return tn_fail(TENON_INTERNAL, "%s: infer made result %s sparse, and a list, a view, strided or of the host",
+                 op->name, name);
+}
+
+static tenon_status_t check_items(const tenon_op_t *op, uint32_t o, const tenon_meta_t *list) {
+  for (uint32_t k = 0; k < list->count; k++)
+    if (list->items[k]->layout)
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: infer made an item of result %s sparse, which lists have not", op->name,
+                     op->schema.outputs[o].name);
+  return TENON_OK;
+}
+
 static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op, uint32_t o, const tenon_meta_t *out) {
   const char *name = op->schema.outputs[o].name;
   if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !out->items)
     return tn_fail(TENON_INTERNAL, "%s: infer did not say how many tensors result %s has", op->name, name);
-  for (uint32_t k = 0; out->items && k < out->count; k++)
-    if (out->items[k]->layout)
-      return tn_fail(TENON_UNIMPLEMENTED, "%s: infer made an item of result %s sparse, which lists have not", op->name,
-                     name);
-  if (out->items) return TENON_OK;
-  if (out->layout) {
-    tenon_status_t status = tn_layout_check(out->layout, out->ndim);
-    if (status != TENON_OK) return tn_prefix(status, "%s: infer made result %s sparse: ", op->name, name);
-    if (out->alias || out->strided || op->schema.outputs[o].is_host)
-      return tn_fail(TENON_INTERNAL, "%s: infer made result %s sparse, and a view, strided or of the host", op->name,
-                     name);
-  }
+  if (__builtin_expect(out->layout != 0, 0)) TN_TRY(check_sparse(op, o, out));
+  if (out->items) return check_items(op, o, out);
   if (out->ndim == -1) return TENON_OK;
   if (out->ndim < -1 || out->ndim > TENON_RANK_MAX)
     return tn_fail(TENON_INTERNAL, "%s: infer gave result %s %d dimensions", op->name, name, (int)out->ndim);
@@ -326,7 +349,7 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
       return tn_fail(TENON_INVALID, "%s: input %s is missing", op->name, op->schema.inputs[i].name);
   TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, inputs, outputs));
   for (uint32_t o = 0; o < op->output_count; o++)
-    for (uint32_t k = 0; outputs[o] && outputs[o]->items && k < outputs[o]->count; k++)
+    for (uint32_t k = 0, n = outputs[o] && outputs[o]->items ? outputs[o]->count : 0; k < n; k++)
       if (outputs[o]->items[k]->dtype.bits == 0) outputs[o]->items[k]->dtype = outputs[o]->dtype;
   if (op->traits & TENON_POINTWISE) infer_pointwise(f, op, inputs, outputs);
   else if (op->shapes.text) TN_TRY(tn_patterns_apply(&op->shapes, &op->schema, &f->infer));
@@ -335,6 +358,7 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
     if (status != TENON_OK) return f->status != TENON_OK ? f->status : status;
   }
   if (f->status != TENON_OK) return f->status;
+  if (op->draws >= 0) f->infer.draws = tenon_extent(op->draws);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) TN_TRY(check_result(f, op, o, outputs[o]));
   if (!f->extents) {

@@ -187,7 +187,7 @@ static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
   return tn_launch_declined(kernel, call, tn_launch(kernel, call));
 }
 
-static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
+static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
   if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
   tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
   tn_mutex_lock(serial);
@@ -196,7 +196,8 @@ static tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
   return status;
 }
 
-static tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
+static inline __attribute__((always_inline)) tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame,
+                                                                       uint64_t keys) {
   tenon_call_t *call = &frame->call;
   const tenon_op_t *op = call->op;
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)

@@ -107,6 +107,7 @@ struct tenon_op_t {
   const tenon_op_t *const *uses;
   uint32_t input_count, output_count;
   uint64_t traits;
+  int64_t draws; /* of each call; -1: infer says */
   /* line 1 */
   uint8_t index[TN_KEY_COUNT]; /* place in slots, 0: the key's row, which all operators share */
   /* colder */

@@ -162,6 +162,10 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
   if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX || tn_dtype_is(dtype, TENON_STRING))
     return tn_fail(TENON_INVALID, "a tensor of %s cannot be made on a device", tn_dtype_name(dtype));
   tenon_tensor_t *memory = NULL;
+  if (__builtin_expect(tn_thread()->calls.allocator != NULL, 0) && size) {
+    TN_TRY(tn_allocator_create(device, dtype, ndim, shape, &memory));
+    if (memory) return *out_tensor = memory, TENON_OK;
+  }
   TN_TRY(allocate(device, size, &memory));
   return over(memory, device, dtype, ndim, shape, NULL, out_tensor);
 }
@@ -369,6 +373,7 @@ tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_
                    tn_shape_print(from->ndim, from->shape, a, sizeof a), tn_dtype_name(to->dtype),
                    tn_shape_print(to->ndim, to->shape, b, sizeof b));
   if (!tn_tensor_written(to)) return tn_fail(TENON_INVALID, "a copy cannot go to a read-only tensor");
+  if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
   bool is_dense = !((from->keys | to->keys) & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && from->dtype.code < 200;
   if (is_dense && (is_direct(from) || is_on_cpu(from)) && (is_direct(to) || is_on_cpu(to))) return copy_begin(from, to);
   return tn_place_copy_into(from, to);

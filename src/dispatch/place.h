@@ -20,6 +20,9 @@ bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b);
 /* A dense tensor with memory of that device, contents undefined. */
 tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                tenon_tensor_t **out_tensor);
+/* By the thread's allocator (tenon_allocator_use), if that makes it; *out_tensor NULL: it does not. */
+tenon_status_t tn_allocator_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                   tenon_tensor_t **out_tensor);
 /* The same with strides, none below 0; memory reaches to the last element. */
 tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                 const int64_t *strides, tenon_tensor_t **out_tensor);

@@ -80,6 +80,54 @@ static tenon_status_t check_inputs(const tenon_op_t *op, tenon_meta_t *const *in
   return TENON_OK;
 }
 
+/* ---- dtypes ----------------------------------------------------------------------------------------------------- */
+
+static void guess_one(const tn_type_source_t *source, tenon_meta_t *meta) {
+  if (!meta->dtype.bits) meta->dtype = source->kind == TN_TYPE_VARIABLE ? source->fixed : tenon_dtype(TENON_F32);
+}
+
+/* The same inputs with a dtype that the rules allow where none is known; what others tell is filled in before. */
+static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                            tenon_meta_t *const **out_inputs) {
+  size_t n = op->input_count;
+  *out_inputs = inputs;
+  if (tn_types_fill(&op->types, &op->schema, attrs, inputs)) return TENON_OK;
+  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
+  if (!metas) return tn_no_memory("inference", n * sizeof *metas);
+  for (size_t i = 0; i < n; i++) {
+    const tenon_meta_t *in = inputs[i];
+    const tn_type_source_t *source = &op->types.inputs[i];
+    slots[i] = in ? &metas[i] : NULL;
+    if (!in) continue;
+    metas[i] = *in;
+    if (!source->is_list) {
+      guess_one(source, &metas[i]);
+      continue;
+    }
+    tenon_meta_t *items = tn_scratch(in->count * (sizeof *items + sizeof items) + 64),
+                 **places = (tenon_meta_t **)(items + in->count);
+    if (!items) return tn_no_memory("inference", in->count * sizeof *items);
+    for (uint32_t k = 0; k < in->count; k++)
+      items[k] = *in->items[k], places[k] = &items[k], guess_one(source, &items[k]);
+    metas[i].items = places;
+  }
+  return *out_inputs = slots, TENON_OK;
+}
+
+static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                  tenon_dtype_t *out_dtypes) {
+  tenon_meta_t *const *whole, **made;
+  TN_TRY(guess(op, attrs, inputs, &whole));
+  TN_TRY(tn_metas_of_results(op, attrs, 0, &made));
+  TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, whole, made)); /* refuses what the rules refuse */
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (!tn_types_output(&op->types, &op->schema, attrs, inputs, o, &out_dtypes[o]))
+      out_dtypes[o] = (tenon_dtype_t){0, 0, 0};
+  return TENON_OK;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
 static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
                             tenon_meta_t *const *inputs, uint64_t wanted, const tenon_meta_t *const **out_results) {
   tn_inference_t inference = {.extents = shapes->extents};
@@ -88,6 +136,7 @@ static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const 
   const tenon_meta_t **results = tn_arena_array(&shapes->arena, op->output_count + 1, sizeof *results);
   if (!results) return tn_no_memory("shapes", op->output_count);
   TN_TRY(check_inputs(op, inputs));
+  TN_TRY(guess(op, attrs, inputs, &inputs));
   if (op->create) TN_TRY(tn_state_get(op, attrs, &state));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &made));
   TN_TRY(tn_infer(&inference, op, attrs, state, inputs, made));
@@ -99,13 +148,25 @@ static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const 
   return TENON_OK;
 }
 
+static tenon_status_t defaults_for(const tenon_op_t *op, const tenon_value_t **attrs) {
+  if (*attrs) return TENON_OK;
+  *attrs = op->defaults;
+  return op->schema.needs_attrs ? tn_values_check(&op->schema, op->defaults) : TENON_OK;
+}
+
+tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                 tenon_dtype_t *out_dtypes) {
+  TN_TRY(defaults_for(op, &attrs));
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = infer_types(op, attrs, inputs, out_dtypes);
+  tn_scratch_reset(mark);
+  return status;
+}
+
 tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
                                   tenon_meta_t *const *inputs, uint64_t wanted,
                                   const tenon_meta_t *const **out_results) {
-  if (!attrs) {
-    if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults));
-    attrs = op->defaults;
-  }
+  TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = infer(shapes, op, attrs, inputs, wanted, out_results);
   tn_scratch_reset(mark);

@@ -20,8 +20,7 @@ static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const cha
   const tenon_graph_t *graph = NULL;
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, real, folder};
   TN_TRY(tn_file_real_path(path, real, sizeof real));
-  tenon_status_t status = bridge->read(&call, &graph);
-  if (status != TENON_OK) return tn_prefix(status, "%.300s: ", strrchr(real, '/') + 1);
+  TN_TRY(bridge->read(&call, &graph));
   *out_graph = (tenon_graph_t *)(uintptr_t)graph;
   return TENON_OK;
 }

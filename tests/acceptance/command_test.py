@@ -146,7 +146,7 @@ class Command(unittest.TestCase):
 
 
 class Usage(Command):
-    VERBS = ["build", "ops", "show", "run", "verify", "doctor"]
+    VERBS = ["build", "ops", "show", "run", "verify", "export", "doctor"]
 
     def test_help_lists_every_verb(self):
         for arguments in (["--help"], ["-h"], ["help"]):
@@ -187,6 +187,80 @@ class Usage(Command):
             result = subprocess.run([build / "tenon", "ops"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("standard output", result.stderr)
+
+
+class Export(Command):
+    NAMES = """_msgGet _msgSize _opCallCreateOpState _opCallDestroyOpState _opCallFCompute _opCallFStatefulCompute _opCallFree _opCallInferSType
+        _opCallInferShape _opCallInferType _opCallMutateInputs _opCallParseAttrs _opRegGet _opRegSize _opVersion _partCallCreateSelector _partCallFilter
+        _partCallReset _partCallReviewSubgraph _partCallSelect _partCallSelectInput _partCallSelectOutput _partCallSupportedOps _partRegGet _partRegGetCount
+        _partRegSize _passCallGraphPass _passRegGet _passRegSize initialize tenon_export_report""".split()
+
+    def setUp(self):
+        super().setUp()
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+
+    def exported(self, path):
+        """Names in MXNet, or what it says when it is opened; by ctypes, as MXNet does it."""
+        program = """import ctypes, sys
+library, text = ctypes.CDLL(sys.argv[1]), ctypes.c_char_p()
+if not library.initialize(int(sys.argv[2])):
+    library._msgGet(0, ctypes.byref(text))
+    sys.exit(text.value.decode())
+for i in range(library._opRegSize()):
+    out = [ctypes.c_void_p() for _ in range(16)]
+    library._opRegGet(i, *map(ctypes.byref, out))
+    print(ctypes.string_at(out[0].value).decode())
+"""
+        return lambda version=10901, **environment: subprocess.run([sys.executable, "-c", program, path, str(version)], capture_output=True, text=True,
+                                                                   env={**os.environ, **environment})
+
+    def test_what_is_made_has_the_names_that_mxnet_looks_up(self):
+        self.assertEqual(self.fine("export", "--mxnet", "toy.so"), "exported toy_mxnet.so: 1 operator\n")
+        lines = subprocess.run(["nm", "-D", "--defined-only", self.folder / "toy_mxnet.so"], capture_output=True, text=True, check=True)
+        self.assertEqual(sorted(line.split()[-1] for line in lines.stdout.splitlines()), sorted(self.NAMES))
+        self.assertEqual(self.exported(self.folder / "toy_mxnet.so")().stdout, "toy_twice\n")
+
+    def test_operators_are_chosen_and_renamed(self):
+        self.fine("export", "--mxnet", "toy.so", "--prefix", "my_", "-o", "mine.so", "toy::twice", "core::relu")
+        self.assertEqual(self.exported(self.folder / "mine.so")().stdout, "my_twice\nmy_relu\n")
+
+    def test_what_cannot_be_exported_is_said_and_nothing_is_left(self):
+        self.assertIn("no operator 'toy::thrice'", self.fails(1, "export", "--mxnet", "toy.so", "toy::thrice"))
+        self.assertIn("core::if: an attribute is a graph", self.fails(1, "export", "--mxnet", "toy.so", "core::if"))
+        self.assertIn("gone.so", self.fails(1, "export", "--mxnet", "gone.so"))
+        self.assertIn("--mxnet LIB", self.fails(2, "export"))
+        self.assertIn("cannot write", self.fails(1, "export", "--mxnet", "toy.so", "-o", "nowhere/toy.so"))
+        self.assertFalse([name for name in os.listdir(self.folder) if "mxnet" in name or name.endswith(".part")])
+
+    def test_too_many_names_have_no_room(self):
+        self.assertIn("no room", self.fails(1, "export", "--mxnet", "toy.so", *["toy::twice"] * 8000))
+
+    def test_a_library_that_is_gone_is_looked_for_beside_what_was_made(self):
+        self.fine("export", "--mxnet", "toy.so")
+        there = self.folder / "there"
+        there.mkdir()
+        os.rename(self.folder / "toy_mxnet.so", there / "toy_mxnet.so")
+        call = self.exported(there / "toy_mxnet.so")
+        os.rename(self.folder / "toy.so", self.folder / "other.so")
+        self.assertRegex(call().stderr, "the operators are not there: neither .*/toy.so, .* nor a file of that name beside this library")
+        os.rename(self.folder / "other.so", there / "toy.so")
+        self.assertEqual(call().stdout, "toy_twice\n")
+        self.assertIn("MXNet 1.8: expected 1.9", call(10800).stderr)
+
+    def test_libtenon_is_looked_for_in_its_place_then_beside_then_by_the_system(self):
+        self.fine("export", "--mxnet", "toy.so")
+        made = self.folder / "toy_mxnet.so"
+        bytes_ = made.read_bytes()
+        where = re.search(rb"tenon=([^\n]*)/libtenon.so.1\n", bytes_)[1]
+        made.write_bytes(bytes_.replace(b"tenon=" + where, b"tenon=" + b"/x" + where[2:]))  # as if it had gone
+        self.assertRegex(self.exported(made)().stderr, "libtenon cannot be opened: .*LD_LIBRARY_PATH, or export again")
+        self.assertEqual(self.exported(made)(LD_LIBRARY_PATH=where.decode()).stdout, "toy_twice\n")
+        os.symlink(where.decode() + "/libtenon.so.1", self.folder / "libtenon.so.1")
+        self.assertEqual(self.exported(made)().stdout, "toy_twice\n")
+
+    def test_the_model_itself_exports_nothing_and_says_so(self):
+        self.assertIn("makes copies of it that do", self.exported(build / "exports" / "mxnet.so")().stderr)
 
 
 class Build(Command):

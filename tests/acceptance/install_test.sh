@@ -16,6 +16,7 @@ check "the installed command builds a library" "$prefix/bin/tenon" build "$work/
 check "the installed command builds a device" "$prefix/bin/tenon" build examples/08_device/*.c -o "$work/vx.so"
 check "and checks it by the suite" "$prefix/bin/tenon" check --device "$work/vx.so" --case memory. --quick
 check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
+check "the installed command exports it to MXNet" test "$(cd "$work" && "$prefix/bin/tenon" export --mxnet gelu.so)" = "exported gelu_mxnet.so: 2 operators"
 cat >"$work/program.c" <<'C'
 #include <stdio.h>
 #include <tenon/tenon.h>

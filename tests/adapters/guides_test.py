@@ -12,12 +12,13 @@ import sys
 import tempfile
 import unittest
 
+import mxnet_oracle
 import totals
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
-NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension"
+NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet"
 CHECKER = doctest.OutputChecker()
 
 
@@ -96,9 +97,12 @@ def start(name):
     with open(python, "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     os.chmod(python, 0o755)
+    if name == "from-mxnet":
+        os.symlink(mxnet_oracle.python(), os.path.join(binaries, "mxnet-python"))
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
-                   "CXXFLAGS": "-O0 -g0"}  # of setup.py: half the time
+                   "CXXFLAGS": "-O0 -g0",  # of setup.py: half the time
+                   "MXNET": mxnet_oracle.package() or ""}
     log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
     return folder, log, subprocess.Popen([sys.executable, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -108,7 +112,7 @@ class Guides(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.running = {name: start(name) for name in NAMES}
+        cls.running = {name: start(name) for name in NAMES if name != "from-mxnet" or mxnet_oracle.python()}
 
     @classmethod
     def tearDownClass(cls):
@@ -136,6 +140,11 @@ class Guides(unittest.TestCase):
 
     def test_from_cpp_extension(self):
         self.follow("from-cpp-extension")
+
+    def test_from_mxnet(self):
+        if "from-mxnet" not in self.running:
+            self.skipTest("MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9")
+        self.follow("from-mxnet")
 
     def test_they_are_all_the_guides(self):
         self.assertEqual(sorted(NAMES), sorted(os.path.basename(path)[:-3] for path in glob.glob(os.path.join(GUIDES, "*.md"))))

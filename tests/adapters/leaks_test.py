@@ -9,7 +9,7 @@ import tempfile
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OURS = ("libtenon", "_core.abi3")
+OURS = ("libtenon", "_core.")
 
 
 def frames(error):

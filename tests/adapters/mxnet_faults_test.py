@@ -90,6 +90,12 @@ class Faults(unittest.TestCase):
         with self.assertRaisesRegex(tenon.Error, "libmxnet.*built against MXNet itself"):
             tenon.load(path)
 
+    def test_the_doctor_explains_a_version_that_nobody_reads(self):
+        told = subprocess.run([os.path.join(BUILD, "tenon"), "doctor", "--load", build("version_8", "-DVERSION=8")], capture_output=True, text=True)
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("version 8 of MXNet's library interface: expected 7 (MXNet 1.7), 10 (1.8) or 11 (1.9, 2.0)", told.stderr)
+        self.assertRegex(told.stdout, "bridge: +mxnet")
+
     def test_operators_that_are_wrong(self):
         ops = tenon.load(build("faulty", throws=True))
         for name, (attributes, words) in CALLS.items():

@@ -77,7 +77,7 @@ def header(version):
     if version == 10 or not python:
         return None
     if not os.path.exists(made):
-        wheel = subprocess.run([python, "-c", "import importlib.util; print(importlib.util.find_spec('mxnet').submodule_search_locations[0])"], capture_output=True, text=True, check=True, cwd=FOLDER).stdout.strip()
+        wheel = mxnet_oracle.package(VERSIONS[version])
         more = [] if version == 7 else [os.path.join(wheel, "src", "lib_api.cc")]
         subprocess.run(["c++", "-std=c++11", "-w", "-O2", "-fPIC", "-shared", f"-DVERSION={version}", os.path.join(SOURCES, "header.cc"), *more, "-I" + os.path.join(wheel, "include"), "-I" + os.path.join(wheel, "include", "mxnet"), "-o", made], check=True)
     return made
@@ -161,6 +161,100 @@ class Beside(unittest.TestCase):
                 self.assertIsNone(leaf.grad)
             else:
                 np.testing.assert_array_equal(leaf.grad.numpy(), times * wanted(f"grad{i}"))
+
+
+class Uses(unittest.TestCase):
+    """What needs no MXNet."""
+
+    def test_a_program_in_c(self):
+        program = os.path.join(FOLDER, "host")
+        subprocess.run(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-g", os.path.join(SOURCES, "host.c"), "-I" + os.path.join(ROOT, "include"), "-L" + BUILD, "-ltenon", "-Wl,-rpath," + BUILD, "-lpthread", "-o", program], check=True)
+        run = subprocess.run([program, *(plain(v) for v in VERSIONS)], capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stdout.splitlines()[-1:]), (0, ["ok"]), run.stderr)
+
+    def test_the_file_is_read_once(self):
+        program = f"import sys; sys.path.insert(0, {os.path.join(BUILD, 'python')!r}); import tenon\nfor _ in range(3): tenon.load({plain(11)!r}, unloadable=True).unload()"
+        words = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "LD_DEBUG": "files"})
+        self.assertEqual(words.returncode, 0, words.stderr[-500:])
+        self.assertEqual(words.stderr.count(f"calling init: {plain(11)}"), 1)
+
+    def test_in_pytorch_compiled(self):
+        ops = tenon.load(plain(11))
+        tenon.torch.register(ops)
+        a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 2, requires_grad=True)
+        gemm = torch.ops.plain_11.t_gemm
+        self.assertEqual(set(torch.library.opcheck(gemm.default, (a, b)).values()), {"SUCCESS"})
+        self.assertEqual(set(torch.library.opcheck(torch.ops.plain_11.t_sumdiff.default, (a, a)).values()), {"SUCCESS"})
+        compiled = torch.compile(lambda a, b: gemm(a * 2, b).relu().sum(), fullgraph=True)
+        for x, y in ((a, b), (torch.randn(5, 4, requires_grad=True), torch.randn(4, 1, requires_grad=True))):
+            expected = (x * 2 @ y).relu().sum()
+            found = compiled(x, y)
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y)))
+        x = torch.randn(3, requires_grad=True)
+        made = torch.ops.plain_11.t_counter(x, attributes=["factor=2"])  # its gradient is of the object that its call used
+        self.assertEqual(made.requires_grad, True)
+        torch.autograd.grad(made.sum(), x)
+        exported = torch.export.export(_Product(gemm), (a.detach(), b.detach()))
+        torch.testing.assert_close(exported.module()(a, b), a @ b)
+
+    def test_a_saved_graph(self):
+        ops = tenon.load(plain(11))
+        b = tenon.graph.Builder()
+        x = b.input("x", "f32", ["n", 3])
+        graph = b.finish({"y": tenon.graph.ops.plain_11.t_scale(tenon.graph.ops.core.add(x, 1.0), factor="4")})
+        path = os.path.join(FOLDER, "scale.onnx")
+        graph.save(path)
+        data = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.testing.assert_array_equal(tenon.graph.load(path).compile()(data), (data + 1) * 4)
+        self.assertIn("factor=4", graph.text())
+
+    def test_many_threads(self):
+        ops = tenon.load(plain(11))
+        wrong = []
+
+        def work(k):
+            for i in range(200):
+                if not np.array_equal(ops.t_scale(np.full(5, k, np.float32), factor=i), np.full(5, k * i, np.float32)):
+                    wrong.append((k, i))
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        self.assertEqual(wrong, [])
+
+    def test_seeds(self):
+        library = header(11)
+        if not library:
+            self.skipTest("MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9")
+        ops, x = tenon.load(library), np.zeros(50, np.float32)
+        made = []
+        for seed in (3, 4, 3):
+            tenon.seed(seed)
+            made.append([ops.h_noise(x) for _ in range(3)])
+        np.testing.assert_array_equal(made[0], made[2])
+        self.assertEqual(len({one.tobytes() for run in made[:2] for one in run}), 6)
+
+    def test_where_an_operator_comes_from(self):
+        ops = tenon.load(plain(10))
+        self.assertIn("MXNet's operator t_counter, of library interface 10.", ops.t_counter.doc)
+        self.assertIn("Has state; on cpu; has a gradient.", ops.t_counter.doc)
+        self.assertIn("writes to inputs", ops.t_running.doc)
+        self.assertEqual((ops.name, ops.version), ("plain_10", "10"))
+        shown = subprocess.run([os.path.join(BUILD, "tenon"), "show", "plain_10::t_csr_scale", "--ops", plain(10)], capture_output=True, text=True)
+        self.assertIn("interface 10", shown.stdout + shown.stderr)
+        listed = subprocess.run([os.path.join(BUILD, "tenon"), "ops", plain(10)], capture_output=True, text=True)
+        self.assertIn("t_gemm", listed.stdout + listed.stderr)
+        told = subprocess.run([os.path.join(BUILD, "tenon"), "doctor", "--load", plain(10)], capture_output=True, text=True)
+        self.assertRegex(told.stdout, "bridge: +mxnet")
+        self.assertIn(f"loads:         yes, as plain_10 10, with {len([n for n in dir(ops) if 't_' in n])} operators", told.stdout)
+
+
+class _Product(torch.nn.Module):
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, a, b):
+        return self.op(a, b)
 
 
 for _version in VERSIONS:

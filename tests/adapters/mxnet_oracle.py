@@ -22,6 +22,14 @@ def python(version="1.9"):
     return path if os.access(path, os.X_OK) else None
 
 
+def package(version="1.9"):
+    """The folder of its package, which has the headers; None: it is not there."""
+    if not python(version):
+        return None
+    find = "import importlib.util; print(importlib.util.find_spec('mxnet').submodule_search_locations[0])"
+    return subprocess.run([python(version), "-c", find], capture_output=True, text=True, check=True, cwd=tempfile.gettempdir()).stdout.strip()
+
+
 def run(program, version="1.9", environment=None, **given):
     """What the program put into `found`, by name; `given` has the arrays.  Its words, with what it wrote to stderr, are under "words"."""
     with tempfile.TemporaryDirectory(prefix="tenon-mxnet-") as folder:

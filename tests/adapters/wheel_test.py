@@ -1,16 +1,16 @@
-"""The wheel: built by pip in an environment of its own, installed into a clean one for each Python from 3.9 on that is here, where
-the tests of the package run; and used where there is no compiler."""
+"""The wheel: built by pip in an environment of its own, installed into a clean one for each Python from 3.9 on that is here (on PATH, or
+pyenv's), where the tests of the package run; and used where there is no compiler.  Of free-threaded Pythons each builds its own."""
 import glob
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t", "3.14t"]
+WHICH = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2] + 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
 USE = """
 import sys, numpy, tenon
 ops = tenon.load(sys.argv[1])
@@ -31,41 +31,56 @@ def run(*command, **options):
 
 def pythons():
     """{version: program} of those that are found."""
-    found = {}
+    found, folders = {}, os.environ["PATH"].split(os.pathsep) + glob.glob(os.path.join(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), "versions/*/bin"))
     for version in VERSIONS:
-        program = shutil.which(f"python{version}")
-        said = program and subprocess.run([program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
-        if said and said.stdout.strip() == version:
-            found[version] = program
+        for program in filter(os.path.exists, (os.path.join(folder, f"python{version}") for folder in folders)):
+            said = subprocess.run([program, "-c", WHICH], capture_output=True, text=True)  # pyenv's of PATH run one version only
+            if version not in found and said.stdout.strip() == version:
+                found[version] = program
     return found
+
+
+def build(python, folder):
+    """The wheel that a Python makes."""
+    run(python, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "-q", ROOT, "-w", folder, cwd=os.path.dirname(folder))
+    (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
+    print(f"{os.path.basename(wheel)}: {os.path.getsize(wheel) / 1e6:.1f} MB")
+    return wheel
+
+
+def tests(python, folder, *command):
+    """The line with the totals."""
+    said = run(python, *command, cwd=folder, env={**os.environ, "TENON_INSTALLED": "1", "TENON_BUILD": BUILD})
+    return said.strip().splitlines()[-1]
 
 
 def install(python, wheel, folder):
     run(python, "-m", "venv", folder)
-    run(os.path.join(folder, "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, "numpy")
+    run(os.path.join(folder, "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", "numpy", wheel, "numpy")
     return os.path.join(folder, "bin/python")
 
 
 def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "-q", ROOT, "-w", folder, cwd=folder)
-        (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
-        name = os.path.basename(wheel)
-        print(f"{name}: {os.path.getsize(wheel) / 1e6:.1f} MB")
+        wheel = build(sys.executable, os.path.join(folder, "wheel"))
         library = os.path.join(folder, "gelu.so")
         run(os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", library)
         here = pythons()
         for version, program in here.items():
             try:
-                assert re.match(r"libtenon-[0-9.]+-cp39-abi3-linux_", name), name
-                python = install(program, wheel, os.path.join(folder, version))
+                tag, own = "cp39-abi3", wheel
+                if version.endswith("t"):
+                    tag = "cp{0}-cp{0}t".format(version.replace(".", "")[:-1])
+                    own = build(program, os.path.join(folder, tag))
+                assert re.match(rf"libtenon-[0-9.]+-{tag}-linux_", os.path.basename(own)), own
+                python = install(program, own, os.path.join(folder, version))
                 nothing = {"PATH": os.path.join(folder, "no-such-folder"), "HOME": folder}  # no compiler, no tools
                 run(python, "-c", USE, library, cwd=folder, env=nothing)
                 assert "1.0.0" in run(os.path.join(folder, version, "bin/tenon"), "--version", cwd=folder, env=nothing)
-                said = run(python, os.path.join(ROOT, "tests/adapters/python_test.py"), "Arrays", "Calls", "Names", "Shapes", "Tensors", cwd=folder,
-                           env={**os.environ, "TENON_INSTALLED": "1", "TENON_BUILD": BUILD})
-                print(f"Python {version}: {said.strip().splitlines()[-1]}")
+                calls = tests(python, folder, os.path.join(ROOT, "tests/adapters/python_test.py"), "Arrays", "Calls", "Names", "Shapes", "Tensors")
+                threads = tests(python, folder, os.path.join(ROOT, "tests/adapters/threads_test.py"))
+                print(f"Python {version}: {calls}; threads: {threads}")
                 passed += 1
             except (AssertionError, subprocess.TimeoutExpired) as error:
                 print(f"FAIL Python {version}: {error}")

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "hosted.h"
+#include "models/model.h"
 
 static const char *const symbols[] = {"_opVersion", "initialize", NULL};
+static const char *const suffixes[] = {"-symbol.json", NULL};
 
 static tenon_status_t inspect(tenon_bridge_call_t *call, void (*say)(void *context, const char *line), void *context) {
   (void)call;
@@ -20,11 +22,20 @@ static tenon_status_t open_library(tenon_bridge_call_t *call, tenon_bridged_t *o
   return TENON_OK;
 }
 
+static tenon_status_t read_model(tenon_bridge_call_t *call, const tenon_graph_t **out_graph) {
+  const tenon_import_t options = {.size = sizeof options, .folder = call->folder};
+  tenon_graph_t *graph = NULL;
+  tenon_status_t status = mxnet_model_read(call->path, &options, &graph);
+  return *out_graph = graph, status;
+}
+
 static const tenon_bridge_table_t table = {.size = sizeof table,
                                            .abi = TENON_BRIDGE_ABI,
                                            .name = "mxnet",
                                            .symbols = symbols,
                                            .inspect = inspect,
-                                           .open = open_library};
+                                           .open = open_library,
+                                           .suffixes = suffixes,
+                                           .read = read_model};
 
 TENON_LIBRARY(mxnet_bridge, "1.0", TENON_BRIDGE(&table))

@@ -85,7 +85,7 @@ static void add_doc(writer_t *w, const hosted_op_t *op, const char *form) {
 static void add_common(writer_t *w) {
   item(w, (tenon_item_t)TENON_FN_(CREATE, 0, tenon_node_t, state_create));
   item(w, (tenon_item_t)TENON_FREE_(DESTROY, state_destroy));
-  if (w->library->is_random) item(w, (tenon_item_t)TENON_TRAITS(TENON_RANDOM));
+  if (w->library->is_random) item(w, (tenon_item_t)TENON_TRAITS(TENON_RANDOM | TENON_DRAWS(1)));
 }
 
 /* The object that forward used; what has none makes a state of its own, of the same attributes. */

@@ -186,7 +186,6 @@ tenon_status_t infer_forward(tenon_infer_t *infer) {
     if (status != TENON_OK) return status;
     in = in[0]->items, out = out[0]->items;
   }
-  if (s->op->library->is_random) infer->draws = tenon_extent(1);
   return infer_all(s, in, out, why, sizeof why) ? TENON_OK : tenon_fail(infer, TENON_INVALID, "%s", why);
 }
 
@@ -214,7 +213,6 @@ static tenon_status_t infer_backward_layouts(tenon_infer_t *infer, tenon_meta_t 
 tenon_status_t infer_backward(tenon_infer_t *infer) {
   const state_t *s = infer->state;
   tenon_meta_t *const *in = infer->inputs + s->out_count, *const *out = infer->outputs;
-  if (s->op->library->is_random) infer->draws = tenon_extent(1);
   if (s->is_list) {
     const uint32_t counts[] = {(uint32_t)s->out_count, (uint32_t)s->in_count, (uint32_t)s->out_count};
     for (int i = 0; i < 3; i++)

@@ -32,6 +32,7 @@ def _bridge():
         library = ctypes.CDLL(path)
         library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
+        library.tenon_torch_device.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_model.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         _bridge.library = library
     return _bridge.library
@@ -63,6 +64,20 @@ def register(library="core"):
         if failures:
             raise _core.Error(f"{namespace}: PyTorch has kernels, but no fakes or gradients, of {'; '.join(failures)}")
     return {name: why for name, (_, why) in _names[namespace].items() if why}
+
+
+def device(type, backend):
+    """Tensors of PyTorch's devices of that type ("cuda", "xpu", or a backend's own name, of PrivateUse1) are on Tenon's `backend` from here on.
+
+        tenon.torch.device("npu", "npu")        # "cuda" is Tenon's "cuda" without it
+
+    Indices are ordinals.  Calls run there, in PyTorch's current stream, with memory of PyTorch's allocator: docs/pytorch.md.
+    """
+    error = ctypes.c_char_p()
+    if type == torch._C._get_privateuse1_backend_name():
+        type = "privateuseone"
+    if _bridge().tenon_torch_device(type.encode(), backend.encode(), ctypes.byref(error)):
+        raise _core.Error(error.value.decode())
 
 
 def load(path, device="cpu"):

@@ -58,7 +58,7 @@ class _Symbols:
         if isinstance(value, torch.dtype):
             return NAMES[value]
         if isinstance(value, torch.device):
-            return str(value)
+            return "cpu"  # shapes are the same everywhere
         if isinstance(value, torch.SymInt):
             return (self.number(value),) if kind == "dim" else int(value)
         if isinstance(value, (list, tuple)):
@@ -151,6 +151,13 @@ def _has_unknown(tree):
     return isinstance(tree, tuple) and (tree[0] in ("unknown", "bound") or any(_has_unknown(t) for t in tree[2:]))
 
 
+def _device(op, values):
+    """Where the call runs: numbers of the CPU come along with tensors of a device."""
+    found = [values[p["name"]] for p in op.parameters if p["tensor"] and not p["host"]]
+    found = [t.device for v in found for t in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(t, torch.Tensor)]
+    return next((d for d in found if d.type != "cpu"), found[0] if found else values.get("device") or "cpu")
+
+
 def fake(op):
     tensors = [p for p in op.parameters if p["tensor"]]
     attributes = [p for p in op.parameters if not p["tensor"]]
@@ -180,9 +187,8 @@ def fake(op):
         for k, tree in facts:
             if k not in symbols.laters and not _reads(tree, symbols.laters):
                 torch._check(symbols.extents[k] == _extent(tree, symbols, made))
-        flat = [t for v in values.values() for t in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(t, torch.Tensor)]
-        device = flat[0].device if flat else values.get("device", "cpu")
-        results = [None if spec is None else _empty(spec, symbols, made, device) for r, spec in zip(op.results, specs) if r["mark"] not in written]
+        device = _device(op, values)
+        results = [None if spec is None else _empty(spec, symbols, made, "cpu" if r["host"] else device) for r, spec in zip(op.results, specs) if r["mark"] not in written]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
     return run
 

@@ -126,7 +126,7 @@ def functions(op, rules, overload):
             if isinstance(grad, (list, tuple)) and like is not None:
                 grad = [torch.zeros_like(like) if g is None else g for g in grad]
             if grad is None and pointwise and like is not None:  # of a result that was not wanted
-                grad = torch.zeros((), dtype=like.dtype)
+                grad = torch.zeros((), dtype=like.dtype, device=like.device)
             names[f"grad.{name}"] = grad
         if "grad" not in tensors:
             names["grad"] = names[f"grad.{results[0]}"]
@@ -152,14 +152,18 @@ def functions(op, rules, overload):
     return setup, backward
 
 
-def _tensor_of(value, like):
-    """A number that is given for a tensor is one."""
-    if value is None or isinstance(value, torch.Tensor):
+def _tensor_of(value, like, is_host):
+    """A number that is given for a tensor is one.  What has axes and is not read by the host is where the gradient is: shapes alone
+    make tensors of the CPU."""
+    if value is None:
         return value
-    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
-        return list(value)
-    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (value if isinstance(value, (list, tuple)) else [value]))
-    return torch.tensor(value, dtype=torch.int64 if whole else like.dtype)
+    is_list = isinstance(value, (list, tuple))
+    if isinstance(value, torch.Tensor):
+        return value if like.is_cpu or is_host or not value.is_cpu or not value.dim() else value.to(like.device)
+    if is_list and any(isinstance(v, torch.Tensor) for v in value):
+        return [_tensor_of(v, like, is_host) for v in value]
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (value if is_list else [value]))
+    return torch.tensor(value, dtype=torch.int64 if whole else like.dtype, device=like.device if is_list and not is_host else "cpu")
 
 
 def _compile(value, op, overload):
@@ -201,22 +205,22 @@ def _compile_call(value, op, overload):
         by_name = {p["name"]: p for p in other.parameters}
         given = [(p, _compile_argument(v, op, overload)) for p, v in zip(other.parameters, value.values)]
         given += [(by_name[k], _compile_argument(v, op, overload)) for k, v in value.named.items()]
-        positional = [(v, p["tensor"]) for p, v in given if not p["keyword"]]
+        positional = [(v, p["tensor"], p["host"]) for p, v in given if not p["keyword"]]
         if any(p["name"] != q["name"] for (p, _), q in zip([g for g in given if not g[0]["keyword"]], other.parameters)):
             raise _core.InvalidError(f"{op.name}: its gradient leaves arguments of {value.name} out")
-        named = [(p["name"], v, p["tensor"]) for p, v in given if p["keyword"]]
+        named = [(p["name"], v, p["tensor"], p["host"]) for p, v in given if p["keyword"]]
         found.append((overload(value.name), positional, named, any(r["optional"] for r in other.results)))
 
     def call(names, like, wanted=0):
         if not found:
             prepare()
         function, positional, named, has_wanted = found[0]
-        args = [_tensor_of(v(names, like), like) if is_tensor else v(names, like) for v, is_tensor in positional]
+        args = [_tensor_of(v(names, like), like, is_host) if is_tensor else v(names, like) for v, is_tensor, is_host in positional]
         keywords = {}
-        for name, v, is_tensor in named:
+        for name, v, is_tensor, is_host in named:
             made = v(names, like)
             if made is not None:
-                keywords[name] = _tensor_of(made, like) if is_tensor else made
+                keywords[name] = _tensor_of(made, like, is_host) if is_tensor else made
         if wanted and has_wanted:
             keywords["wanted"] = wanted
         return function(*args, **keywords)

@@ -31,7 +31,7 @@ def _fake(inputs, *, model, device="cpu"):
         if dtype is None or extents is None:
             raise _core.UnimplementedError(f"{model}: it does not state dtype and shape of {name}: it cannot be traced")
         shape = [symbols[e] if isinstance(e, str) and e in symbols else e if isinstance(e, int) else torch.library.get_ctx().new_dynamic_size() for e in extents]
-        made.append(torch.empty(shape, dtype=DTYPES[dtype], device=inputs[0].device if inputs else "cpu"))
+        made.append(torch.empty(shape, dtype=DTYPES[dtype], device=next((t.device for t in inputs if t.device.type != "cpu"), "cpu")))
     return made
 
 

@@ -102,6 +102,20 @@ static tenon_status_t check_layouts(const tenon_graph_t *graph, const tn_node_t 
   return TENON_OK;
 }
 
+/* What the type rules say of results whose shapes cannot be known yet. */
+static void keep_dtypes(tenon_graph_t *graph, const tn_node_t *node, tenon_meta_t *const *inputs) {
+  const tenon_op_t *op = node->op;
+  tenon_dtype_t dtype;
+  int32_t at = 0;
+  for (uint32_t o = 0; o < op->output_count && tn_op_written(op, 0) < 0; o++) {
+    bool is_list = op->schema.outputs[o].kind == TENON_KIND_TENSORS;
+    int32_t end = at + (is_list ? node->output_count - (int32_t)op->output_count + 1 : 1);
+    bool is_known = tn_types_output(&op->types, &op->schema, node->attrs, inputs, o, &dtype);
+    for (; at < end && at < node->output_count; at++)
+      if (is_known) graph->edges[node->outputs[at]].dtype = dtype;
+  }
+}
+
 static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
   tn_inference_t inference = {.extents = graph->extents};
@@ -116,7 +130,7 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
       if (edge->input >= 0 && !edge->dtype.bits)
         edge->dtype = inputs[i]->items ? inputs[i]->items[k]->dtype : inputs[i]->dtype;
     }
-  if (!ready) return TENON_OK;
+  if (!ready) return keep_dtypes(graph, node, inputs), TENON_OK;
   TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items) return TENON_OK; /* run knows */

@@ -90,6 +90,11 @@ static void check_case(const case_t *c) {
   int here_count = 0, there_count = 0;
   tenon_status_t first = run(&t, (tenon_device_t){1, 0}, here, &here_count);
   tenon_status_t second = run(&t, npu_device, there, &there_count);
+  if (strcmp(c->op, "core::to_sparse") == 0) { /* a sparse result, of the host alone */
+    CHECK(second == TENON_UNIMPLEMENTED);
+    CHECK_TEXT(tenon_error(), "a result is sparse");
+    second = TENON_OK, here_count = there_count = 0;
+  }
   check_report(first == TENON_OK && second == TENON_OK, __FILE__, __LINE__, c->op,
                second == TENON_OK && first == TENON_OK ? NULL : tenon_error());
   CHECK(here_count == there_count || second != TENON_OK);

@@ -8,6 +8,7 @@
 
 #include "operators.h"
 
+#include "device/there.h"
 #include "npu.h"
 #include "operators_library.h"
 #include "tape.h"
@@ -109,4 +110,21 @@ TEST("gradients on a device are those of the CPU, and are there") {
   compare("f64[2] 1 2", "f64[2] 0.5 0.25", numbers);
   compare("f64[2] 1 2", "f64[2] 0.5 0.25", parts);
   compare("f64[2, 2] 1 2 3 4", "f64[2, 2] 0.5 0.25 1 2", writes);
+}
+
+TEST("what a call kept for its gradient is found where it lies in its memory, also where memory is handles") {
+  for (int handles = 0; handles < 2; handles++) {
+    tenon_shutdown();
+    setenv("TENON_SIM", handles ? "handles=1" : "", 1);
+    tenon_device_t device = sim_open(0, "check=fail");
+    tenon_tensor_t *a = tensor_there(device, "f32[3] 1 2 3"), *b = tensor_there(device, "f32[3] 4 5 6");
+    CHECK(!handles || (b->data == a->data && b->byte_offset != a->byte_offset)); /* of one allocation */
+    CHECK_STATUS(tenon_tensor_require_grad(a, 1), TENON_OK);
+    CHECK_STATUS(tenon_tensor_require_grad(b, 1), TENON_OK);
+    tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
+    CHECK_STATUS(backward(y, 0), TENON_OK);
+    check_there(tenon_tensor_grad(a), "f32[3] 4 5 6"), check_there(tenon_tensor_grad(b), "f32[3] 1 2 3");
+    RELEASE(y, a, b);
+  }
+  unsetenv("TENON_SIM");
 }

@@ -93,6 +93,19 @@ TEST("copies in and out do not wait; until the stream has passed them the host's
   tenon_tensor_release(in), tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(out);
 }
 
+TEST("between two tensors of the host a copy is done at once, whatever their strides") {
+  float numbers[6] = {1, 2, 3, 4, 5, 6}, turned[6] = {0}, turned_right[6] = {1, 4, 2, 5, 3, 6};
+  tenon_tensor_t *from = NULL, *to = NULL;
+  CHECK_STATUS(
+      tenon_tensor_borrow(numbers, tenon_dtype(TENON_F32), 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, NULL, NULL, &from),
+      TENON_OK);
+  CHECK_STATUS(tenon_tensor_borrow(turned, tenon_dtype(TENON_F32), 2, (int64_t[]){3, 2}, NULL, NULL, NULL, &to),
+               TENON_OK);
+  CHECK_STATUS(tenon_tensor_copy_async(from, to), TENON_OK);
+  for (int i = 0; i < 6; i++) CHECK(turned[i] == turned_right[i]);
+  tenon_tensor_release(from), tenon_tensor_release(to);
+}
+
 static int told;
 static void tell(void *context) { told++, memset(context, 0xEE, 256); }
 

@@ -175,6 +175,46 @@ TEST("what cannot be is refused, and the table serves on") {
   tenon_shapes_release(shapes);
 }
 
+TEST("dtypes are inferred without shapes, those that are not known are filled in, and shapes without dtypes") {
+  const tenon_dtype_t none = {0, 0, 0}, f64 = tenon_dtype(TENON_F64);
+  tenon_dim_t dims[2] = {{2}, {3}};
+  tenon_meta_t a = {.size = sizeof a, .dtype = f64, .ndim = 2, .dims = dims}, b = a, *both[] = {&a, &b};
+  tenon_dtype_t found[1];
+  tenon_shapes_t *shapes;
+  const tenon_meta_t *const *results;
+  b.dtype = none;
+  CHECK_STATUS(tenon_types_infer(op_of("core::add"), NULL, both, found), TENON_OK);
+  CHECK(tenon_dtype_id(b.dtype) == TENON_F64);
+  CHECK(tenon_dtype_id(found[0]) == TENON_F64);
+  a.dtype = b.dtype = none;
+  CHECK_STATUS(tenon_types_infer(op_of("core::add"), NULL, both, found), TENON_OK);
+  CHECK(a.dtype.bits == 0 && found[0].bits == 0);
+  CHECK_STATUS(tenon_types_infer(op_of("core::equal"), NULL, both, found), TENON_OK);
+  CHECK(tenon_dtype_id(found[0]) == TENON_BOOL);
+  a.dtype = f64, b.dtype = tenon_dtype(TENON_I32);
+  CHECK_STATUS(tenon_types_infer(op_of("core::add"), NULL, both, found), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "expected f64, the dtype of 'a', found i32");
+  CHECK_STATUS(tenon_types_infer(op_of("core::add"), NULL, (tenon_meta_t *[]){&a, NULL}, found), TENON_INVALID);
+  a.dtype = b.dtype = none;
+  CHECK_STATUS(tenon_shapes_create(&shapes), TENON_OK);
+  CHECK_STATUS(tenon_shapes_infer(shapes, op_of("core::add"), NULL, both, 0, &results), TENON_OK);
+  CHECK(results[0]->ndim == 2 && results[0]->dims[1].value == 3);
+  tenon_shapes_release(shapes);
+}
+
+TEST("and of lists, by items") {
+  tenon_meta_t items[2] = {{.size = sizeof *items}, {.size = sizeof *items}}, *slots[] = {&items[0], &items[1]};
+  tenon_meta_t list = {.size = sizeof list, .dtype = tenon_dtype(TENON_LIST), .count = 2, .items = slots};
+  tenon_attrs_t *attrs = attrs_of(op_of("core::concat"), "axis=0");
+  tenon_dtype_t found[1];
+  items[1].dtype = tenon_dtype(TENON_F16);
+  CHECK_STATUS(tenon_types_infer(op_of("core::concat"), attr_values(attrs), (tenon_meta_t *[]){&list}, found),
+               TENON_OK);
+  CHECK(tenon_dtype_id(items[0].dtype) == TENON_F16);
+  CHECK(tenon_dtype_id(found[0]) == TENON_F16);
+  tenon_attrs_release(attrs);
+}
+
 static tenon_status_t attempt(void *op) {
   tenon_shapes_t *shapes;
   tenon_dim_t dims[2];

@@ -4,6 +4,8 @@
 #include "tensors.h"
 
 #include "operators.h"
+
+#include "failing.h"
 #include "sparse.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
@@ -304,6 +306,40 @@ TEST("a rule may give a sparse gradient, and a sum of such is dense") {
   CHECK_TENSOR(tenon_tensor_grad(table), "f32[4,2] 0 0 11 22 0 0 33 44");
   for (int i = 0; i < 2; i++) tenon_tensor_release(y[i]), tenon_tensor_release(g[i]);
   tenon_tensor_release(table), tenon_tensor_release(ids);
+}
+
+/* ---- without memory ------------------------------------------------------------------------------------------------ */
+
+static tenon_status_t try_calls(void *context) {
+  tenon_tensor_t *x = context, *made = NULL, *again = NULL, *dense = NULL, *copy = NULL;
+  tenon_status_t status = tenon_op_call(op_of("contract::csr_transpose"), NULL, &x, &made, 0);
+  if (status == TENON_OK) status = tenon_op_call(op_of("contract::csr_there_and_back"), NULL, &made, &again, 0);
+  if (status == TENON_OK) status = tenon_op_call_into(op_of("contract::csr_transpose"), NULL, &x, &again);
+  if (status == TENON_OK) status = tenon_tensor_copy(again, &copy);
+  if (status == TENON_OK) status = tenon_op_call(op_of("core::to_dense"), NULL, &copy, &dense, 0);
+  if (status == TENON_OK) CHECK(memcmp(dense->data, (const float[]){5, 0, 0, 0, 0, 7, 6, 0, 0}, 36) == 0);
+  if (again) CHECK(again->detail && again->detail->values && !(again->keys & TN_TENSOR_UNSET)); /* whatever failed */
+  tenon_tensor_release(made), tenon_tensor_release(again), tenon_tensor_release(dense), tenon_tensor_release(copy);
+  return status;
+}
+
+static tenon_status_t try_create(void *context) {
+  const parts_t *p = context;
+  tenon_detail_t detail = detail_of(p);
+  tenon_tensor_t *x = NULL;
+  tenon_status_t status = tenon_tensor_create_sparse(&detail, 2, matrix_shape, 0, &x);
+  CHECK((status == TENON_OK) == (x != NULL));
+  tenon_tensor_release(x);
+  return status;
+}
+
+TEST("sparse tensors are made whole or not at all when memory is short") {
+  start();
+  tenon_tensor_t *x = matrix();
+  parts_t p = parts_of("f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
+  fail_each("calls", try_calls, x, 1);
+  fail_each("create", try_create, &p, 1);
+  parts_release(&p), tenon_tensor_release(x);
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

@@ -134,6 +134,31 @@ TEST("a builder that checks refuses a node at once, and says what is known of va
   tenon_builder_release(b), tenon_graph_release(graph);
 }
 
+TEST("dtypes of results are known before shapes are") {
+  start();
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x, y = -1;
+  tenon_port_t port = {.size = sizeof port};
+  tenon_operand_t operand = {1, &x};
+  tenon_builder_check(b, 1);
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F64), -1, NULL, &x), TENON_OK);
+  CHECK_STATUS(tenon_builder_node(b, "y", op_of("core::exp"), NULL, &operand, &y, 1), TENON_OK);
+  CHECK_STATUS(tenon_builder_value(b, y, &port), TENON_OK);
+  CHECK(tenon_dtype_id(port.dtype) == TENON_F64 && port.ndim == -1);
+  operand.edges = &y;
+  CHECK_STATUS(tenon_builder_node(b, "n", op_of("core::shape"), NULL, &operand, &y, 1), TENON_OK);
+  CHECK_STATUS(tenon_builder_value(b, y, &port), TENON_OK);
+  CHECK(tenon_dtype_id(port.dtype) == TENON_I64);
+  tenon_builder_release(b);
+}
+
+TEST("a text that a bridge sets is this thread's last failure") {
+  char text[] = "node 'x': 100% wrong";
+  CHECK_STATUS(tenon_error_set(TENON_UNIMPLEMENTED, text), TENON_UNIMPLEMENTED);
+  text[0] = 'N';
+  CHECK(strcmp(tenon_error(), "node 'x': 100% wrong") == 0);
+}
+
 static tenon_status_t try_refused(void *context) {
   tenon_builder_t *b = NULL;
   tenon_axis_t axes[2] = {{-1, "n"}, {4, NULL}};

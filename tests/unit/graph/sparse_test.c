@@ -4,6 +4,8 @@
 #include "tensors.h"
 
 #include "operators.h"
+
+#include "failing.h"
 #include "sparse.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
@@ -193,6 +195,38 @@ TEST("layouts are in dumps and ports, and no ONNX file has them") {
   CHECK_STATUS(tenon_graph_save(graph, "/tmp/tenon_sparse_test.onnx"), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tn_error(), "it is sparse");
   tenon_graph_release(graph);
+}
+
+static tenon_status_t try_runs(void *context) {
+  tenon_executable_t *e = context;
+  tenon_tensor_t *a = NULL, *x = NULL, *out[4] = {NULL};
+  parts_t p = {NULL};
+  tenon_status_t status = TENON_OK;
+  static float values[] = {5, 6, 7}, column[] = {1, 10, 100};
+  static int64_t indices[] = {0, 2, 1}, ends[] = {0, 2, 2, 3}, three[] = {3}, four[] = {4}, line[] = {3, 1};
+  status = tenon_tensor_borrow(values, tenon_dtype(TENON_F32), 1, three, NULL, NULL, NULL, &p.values);
+  if (status == TENON_OK)
+    status = tenon_tensor_borrow(indices, tenon_dtype(TENON_I64), 1, three, NULL, NULL, NULL, &p.indices);
+  if (status == TENON_OK)
+    status = tenon_tensor_borrow(ends, tenon_dtype(TENON_I64), 1, four, NULL, NULL, NULL, &p.indptr);
+  if (status == TENON_OK) status = tenon_tensor_borrow(column, tenon_dtype(TENON_F32), 2, line, NULL, NULL, NULL, &x);
+  tenon_detail_t detail = detail_of(&p);
+  if (status == TENON_OK) status = tenon_tensor_create_sparse(&detail, 2, matrix_shape, 0, &a);
+  for (int i = 0; i < 2 && status == TENON_OK; i++) {
+    status = tenon_executable_run(e, (tenon_tensor_t *[]){a, x}, out, NULL);
+    if (status == TENON_OK) CHECK(memcmp(out[0]->data, (const float[]){5, 700, 6}, 12) == 0);
+    for (int k = 0; k < 4; k++) tenon_tensor_release(out[k]), out[k] = NULL;
+  }
+  tenon_tensor_release(a), tenon_tensor_release(x);
+  parts_release(&p);
+  return status;
+}
+
+TEST("runs without memory fail, and later ones work") {
+  start();
+  tenon_executable_t *e = chain(0);
+  fail_each("runs", try_runs, e, 1);
+  tenon_executable_release(e);
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

@@ -1,0 +1,20 @@
+/* What MXNet gives with a call: arrays, and the memory and random states that go with it. */
+#ifndef BRIDGES_MXNET_EXPORTED_BLOCK_H
+#define BRIDGES_MXNET_EXPORTED_BLOCK_H
+
+#include <stdint.h>
+
+typedef struct arrays_t {
+  const int64_t *const *shapes;
+  const int *ranks, *dtypes;
+  void *const *data;
+  const char *const *devices;
+  int count;
+} arrays_t;
+
+typedef struct block_t {
+  arrays_t in, out;
+  void *random; /* 1,024 states of the C++ library's mt19937; NULL: there are none */
+} block_t;
+
+#endif

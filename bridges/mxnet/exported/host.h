@@ -1,0 +1,34 @@
+/* libtenon as an exported library reaches it: opened when MXNet loads the library, since a copy of one file must serve wherever
+ * libtenon is, and since what is wrong can be said then.  Beside MXNet's own oneDNN and OpenBLAS: nothing of it becomes global. */
+#ifndef BRIDGES_MXNET_EXPORTED_HOST_H
+#define BRIDGES_MXNET_EXPORTED_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/tenon.h>
+
+/* clang-format off */
+#define HOST_FUNCTIONS(X) \
+  X(tenon_error) X(tenon_library_load) X(tenon_library_op_count) X(tenon_library_op) X(tenon_op_find) X(tenon_op_info) \
+  X(tenon_op_argument) X(tenon_op_slot) X(tenon_attrs_create) X(tenon_attrs_release) X(tenon_attrs_parse) X(tenon_attrs_text) X(tenon_attrs_set) \
+  X(tenon_attrs_values) X(tenon_dtype_name) X(tenon_tensor_view) X(tenon_tensor_borrow) X(tenon_tensor_list) X(tenon_tensor_copy_async) \
+  X(tenon_tensor_release) X(tenon_op_call) X(tenon_op_call_into) X(tenon_bound_create) X(tenon_bound_release) X(tenon_bound_call) \
+  X(tenon_bound_call_into) X(tenon_types_infer) X(tenon_shapes_create) X(tenon_shapes_release) X(tenon_shapes_infer) \
+  X(tenon_generator_create) X(tenon_generator_use) X(tenon_generator_release) X(tenon_layer_create) X(tenon_layer_enable) \
+  X(tenon_call_next) X(tenon_tensor_require_grad) X(tenon_gradients)
+#define HOST_MEMBER_(name) __typeof__(name) *name;
+typedef struct host_t { HOST_FUNCTIONS(HOST_MEMBER_) } host_t;
+/* clang-format on */
+
+extern host_t host;
+
+/* Opens libtenon: the one that is loaded already, else the file at `path`, the one beside this library, or what the system's search
+ * (LD_LIBRARY_PATH) finds.  false: the message says what to do. */
+bool host_open(const char *path);
+/* The file at `path`, or where that is none, one of its name beside this library, in `room`; NULL: neither is there. */
+const char *host_file(const char *path, char *room, size_t capacity);
+/* Names of the operators that MXNet has; 0 where this is not MXNet's process. */
+uint32_t host_names(const char *const **out_names);
+
+#endif

@@ -1,0 +1,78 @@
+/* Finding libtenon, and MXNet's own names, over dlopen; see host.h. */
+#include "host.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "message.h"
+
+static const char *const soname = "libtenon.so.1";
+
+host_t host;
+
+static bool find(void *library, const char *name, void *out_function) {
+  void *address = dlsym(library, name);
+  memcpy(out_function, &address, sizeof address); /* ISO C has no cast between the two */
+  return address != NULL;
+}
+
+/* The folder of this library, with the separator; "" where the system does not say. */
+static int folder_of(const char **out_path) {
+  Dl_info info;
+  if (!dladdr(&host, &info) || !info.dli_fname) return *out_path = "", 0;
+  const char *separator = strrchr(info.dli_fname, '/');
+  *out_path = info.dli_fname;
+  return separator ? (int)(separator + 1 - info.dli_fname) : 0;
+}
+
+const char *host_file(const char *path, char *room, size_t capacity) {
+  const char *own, *separator = strrchr(path, '/');
+  int size = folder_of(&own);
+  if (access(path, R_OK) == 0) return path;
+  int length = snprintf(room, capacity, "%.*s%s", size, own, separator ? separator + 1 : path);
+  return length > 0 && (size_t)length < capacity && access(room, R_OK) == 0 ? room : NULL;
+}
+
+static void *open_library(const char *path, char *why, size_t capacity) {
+  const char *own;
+  char beside[4096];
+  int size = folder_of(&own);
+  void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  snprintf(beside, sizeof beside, "%.*s%s", size, own, soname);
+  const char *const places[] = {path, beside, soname};
+  for (size_t i = 0; !library && i < sizeof places / sizeof *places; i++) {
+    bool is_there = i == 2 || access(places[i], R_OK) == 0;
+    if (is_there && !(library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL)) && !*why)
+      snprintf(why, capacity, "%s", dlerror());
+  }
+  return library;
+}
+
+bool host_open(const char *path) {
+  char why[1000] = "", missing[1000] = "";
+  void *library = open_library(path, why, sizeof why);
+  if (!library)
+    return message_set("libtenon cannot be opened: %s; it was at %s when this library was exported: install Tenon, put "
+                       "%s beside this library, name its folder in LD_LIBRARY_PATH, or export again",
+                       why, path, soname);
+#define HOST_FIND_(name)                                                                                               \
+  if (!find(library, #name, &host.name))                                                                               \
+    snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", #name);
+  HOST_FUNCTIONS(HOST_FIND_)
+  return !*missing ||
+         message_set("libtenon is older than this library, and lacks%s: use the Tenon that exported it (%s)", missing,
+                     path);
+}
+
+uint32_t host_names(const char *const **out_names) {
+  int (*list)(uint32_t *, const char ***) = NULL;
+  const char **names = NULL;
+  uint32_t count = 0;
+  void *mxnet = dlopen("libmxnet.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (mxnet && (!find(mxnet, "MXListAllOpNames", &list) || list(&count, &names) != 0)) count = 0;
+  if (mxnet) dlclose(mxnet); /* it was loaded before */
+  *out_names = names;
+  return count;
+}

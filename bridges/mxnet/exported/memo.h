@@ -1,0 +1,21 @@
+/* Shapes that this thread inferred lately.  MXNet asks for shapes with each call of mx.nd, and inference takes more of malloc than all
+ * the rest of a call: a large block now and then makes the next small ones slow, those of MXNet and Python too. */
+#ifndef BRIDGES_MXNET_EXPORTED_MEMO_H
+#define BRIDGES_MXNET_EXPORTED_MEMO_H
+
+#include "node.h"
+
+enum { MEMO_NUMBERS = 28 };
+
+/* Shapes as numbers: rank and extents of each array. */
+typedef struct numbers_t {
+  uint32_t count; /* MEMO_NUMBERS + 1: there was no room */
+  uint32_t all[MEMO_NUMBERS];
+} numbers_t;
+
+void numbers_add(numbers_t *numbers, uint32_t rank, const unsigned *extents);
+/* The results' shapes for those of the inputs; NULL: not known.  Lent until the thread's next memo_put. */
+const numbers_t *memo_get(const node_t *node, const numbers_t *in);
+void memo_put(const node_t *node, const numbers_t *in, const numbers_t *out);
+
+#endif

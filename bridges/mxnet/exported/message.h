@@ -1,0 +1,14 @@
+/* What went wrong last in this thread, for MXNet's channel of messages.  MXNet reads the channel after each call, on the thread of
+ * the call; a call that begins clears it, so that no message shows twice. */
+#ifndef BRIDGES_MXNET_EXPORTED_MESSAGE_H
+#define BRIDGES_MXNET_EXPORTED_MESSAGE_H
+
+#include <stdbool.h>
+#include <tenon/op.h>
+
+bool message_set(const char *format, ...) TENON_FORMAT(1, 2); /* false */
+bool message_of_host(void);                                   /* libtenon's own; false */
+void message_clear(void);
+const char *message_get(void); /* NULL: none */
+
+#endif
