@@ -128,41 +128,6 @@ found.update({"data": made.data, "indices": made.indices})
             np.testing.assert_array_equal(np.asarray(made.indices), found["indices"])
         self.each(body)
 
-    def log_of_exp(self):
-        b = tenon.graph.Builder()
-        x, y = (b.input(name, "f32", [3, 2]) for name in "ab")
-        core = tenon.graph.ops.core
-        return b.finish({"log": core.log(core.exp(core.add(x, y)))})
-
-    def test_partitioners(self):
-        def body(version):
-            library = build(version, "lib_subgraph/subgraph_lib.cc")
-            a, b = (random.standard_normal((3, 2)).astype("f4") for _ in range(2))
-            found = of_mxnet(version, library, """
-args = {n: mx.nd.array(given[n]) for n in "ab"}
-symbol = mx.sym.log(mx.sym.exp(mx.sym.var("a") + mx.sym.var("b")))
-more = {} if mx.__version__.startswith("1.7") else {"dedup_subgraph": True}
-for backend in "myProp", "mySelect":
-    for reject in False, True:
-        cut = symbol.optimize_for(backend, args, reject=reject, **more)
-        found[f"{backend}{reject}"] = cut.bind(mx.cpu(), args).forward()[0]
-        found[f"{backend}{reject}count"] = np.array("_custom_subgraph_op" in cut.tojson())
-""", a=a, b=b)
-            name, graph = tenon.load(library).name, self.log_of_exp()
-            for backend in ("myProp", "mySelect"):
-                for reject in (False, True):
-                    cut = graph.apply(f"{name}::{backend}", reject=reject)
-                    self.assertEqual(any("_custom_subgraph_op" in str(node.op) for node in cut.nodes), bool(found[f"{backend}{reject}count"]))
-                    np.testing.assert_array_equal(cut.compile()(a, b), found[f"{backend}{reject}"])
-        self.each(body)
-
-    def test_passes(self):
-        def body(version):
-            name, graph = tenon.load(build(version, "lib_pass/pass_lib.cc")).name, self.log_of_exp()
-            a = np.ones((3, 2), "f4")
-            np.testing.assert_allclose(graph.apply(f"{name}::myPass").compile()(a, a), 2 * a, rtol=1e-6)
-        self.each(body)
-
     def test_libraries_without_operators(self):
         def body(version):
             self.assertEqual([n for n in dir(tenon.load(build(version, "lib_api/init_lib.cc"))) if n not in ("name", "path", "unload", "version")], [])
