@@ -34,11 +34,11 @@ enum { PLACES = 8 };
 
 typedef struct operator_t {
   PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
-  const tenon_op_t *op;             /* to be used between operator_hold and operator_leave only */
-  _Atomic bool is_ended;            /* its library was unloaded */
-  struct operator_t *next, *before; /* all that live */
-  PyObject *own_names[OWN_COUNT];   /* of OWN_...: "out", or "out_" beside an argument out; "add" */
-  char *name;                       /* its own: it outlives the library */
+  const tenon_op_t *op;                              /* to be used between operator_hold and operator_leave only */
+  _Atomic bool is_ended;                             /* its library was unloaded */
+  struct operator_t *next, *before;                  /* all that live */
+  PyObject *own_names[OWN_COUNT];                    /* of OWN_...: "out", or "out_" beside an argument out; "add" */
+  char *name;                                        /* its own: it outlives the library */
   uint32_t count, positional, inputs, outputs, open; /* open: the place of what takes other names, or `count` */
   bool is_brief, keeps, has_lists, has_attrs;
   parameter_t *parameters; /* in the schema's order */
