@@ -133,6 +133,42 @@ found.update({"data": made.data, "indices": made.indices})
             self.assertEqual([n for n in dir(tenon.load(build(version, "lib_api/init_lib.cc"))) if n not in ("name", "path", "unload", "version")], [])
         self.each(body)
 
+    def chain(self):
+        b, ops = tenon.graph.Builder(), tenon.graph.ops.core
+        return b.finish({"y": ops.log(ops.exp(ops.add(b.input("a", "f32", [3, 2]), b.input("b", "f32", [3, 2]))))})
+
+    def test_subgraph(self):
+        def body(version):
+            library = build(version, "lib_subgraph/subgraph_lib.cc")
+            a, b = (random.random((3, 2)).astype("f4") for _ in range(2))
+            found = of_mxnet(version, library, """
+args = {n: mx.nd.array(given[n]) for n in "ab"}
+for backend in "myProp", "mySelect":
+    made = mx.sym.log(mx.sym.exp(mx.sym.var("a") + mx.sym.var("b"))).optimize_for(backend, args)
+    found[backend] = made.bind(mx.cpu(), args).forward()[0].asnumpy()
+""", a=a, b=b)
+            name = tenon.load(library).name
+            for backend in ("myProp", "mySelect"):
+                made = self.chain().apply(f"{name}::{backend}")
+                self.assertEqual([n.op for n in made.nodes], ["core::add", f"{name}::_custom_subgraph_op"])
+                self.assertIn("myKey=myVal", made.nodes[1].attributes["attributes"])
+                np.testing.assert_array_equal(np.asarray(made.compile()(a, b)), found[backend])
+                self.assertEqual([n.op for n in self.chain().apply(f"{name}::{backend}", reject=True).nodes], ["core::add", "core::exp", "core::log"])
+                if version > 7:
+                    more = made.apply(f"{name}::addInputPass")
+                    self.assertEqual((len(more.nodes[1].inputs[0]), len(more.inputs)), (2, 2))
+                    self.assertIn("__ext_extra_inputs__=1", more.nodes[1].attributes["attributes"])
+                    np.testing.assert_array_equal(np.asarray(more.compile()(a, b)), found[backend])
+        self.each(body)
+
+    def test_pass(self):
+        def body(version):
+            name, graph = tenon.load(build(version, "lib_pass/pass_lib.cc")).name, self.chain()
+            for each in ["myPass"] + ["jsonPass"] * (version == 7):
+                made = graph.apply(f"{name}::{each}", option=1)
+                self.assertEqual((made.nodes[0].op, made.inputs, len(made.nodes)), ("core::add", graph.inputs, 3))
+        self.each(body)
+
     def test_relu_for_cuda(self):
         if not any(os.path.exists(os.path.join(f, "curand_kernel.h")) for f in ("/usr/include", "/usr/local/cuda/include")) or not shutil.which("nvcc"):
             self.skipTest("relu_lib.cu: there is no nvcc, or no curand_kernel.h")
