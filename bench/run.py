@@ -14,7 +14,7 @@ import readme
 import report
 
 NAMES = ("calls", "autograd", "trace", "load", "build", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models")
-NAMED = ("mxnet_export",)  # run when they are named: they want MXNet's virtual environment
+NAMED = ("mxnet", "mxnet_export")  # run when they are named: they want MXNet's virtual environment
 ZOO = ("python", "pytorch")  # those that want PyTorch: .venv-zoo's Python runs them
 
 

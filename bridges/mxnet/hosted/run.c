@@ -29,6 +29,7 @@ typedef struct frame_t {
   tenon_call_t *call;
   state_t *state;
   tenon_device_t device;
+  size_t version; /* of all inputs */
   side_t in, out;
   author_fn function;
   void *object; /* of a stateful operator */
@@ -114,7 +115,7 @@ static bool side_set(frame_t *f, side_t *side, int k, const tenon_tensor_t *t) {
            false;
   side->shapes[k] = t->shape, side->ndims[k] = t->ndim, side->dtypes[k] = dtype;
   side->data[k] = (char *)t->data + t->byte_offset;
-  side->versions[k] = (size_t)f->state->version;
+  side->versions[k] = f->version;
   side->devices[k] = device_name(t->device), side->ids[k] = t->device.id;
   side->storages[k] = STORAGE_DENSE;
   side->indices[k] = side->indptr[k] = NULL, side->indices_counts[k] = side->indptr_counts[k] = 0;
@@ -215,7 +216,7 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
   if (count + out.count > FEW && !(room = malloc((size_t)(count + out.count) * PER_TENSOR)))
     return tenon_fail(call, TENON_MEMORY, "out of memory");
   room = side_open(&f.in, count, room), (void)side_open(&f.out, out.count, room);
-  __atomic_fetch_add(&f.state->version, 1, __ATOMIC_RELAXED);
+  f.version = (size_t)__atomic_add_fetch(&f.state->version, 1, __ATOMIC_RELAXED);
   bool good = true;
   for (int o = 0; o < out.count && good && is_forward && !f.state->is_list; o++)
     if (!out.items[o]->data && !out.items[o]->detail) { /* not made yet, or empty */

@@ -112,6 +112,7 @@ static void graph(const tenon_library_t *library) {
                            1) == TENON_OK);
   CHECK(tenon_builder_node(builder, "relu", relu, NULL, &(tenon_operand_t){1, &edges[2]}, &edges[3], 1) == TENON_OK);
   CHECK(tenon_builder_output(builder, "y", edges[3]) == TENON_OK && tenon_builder_finish(builder, &made) == TENON_OK);
+  tenon_builder_release(builder);
   CHECK(tenon_executable_create(made, NULL, &run) == TENON_OK);
   for (int i = 0; i < 3; i++) {
     out = NULL;
