@@ -19,7 +19,8 @@ from gradient_classes import WITHOUT, arguments, classes, float_names, operators
 from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, ints, lib, mapped, stepped, taken, tenon_gradients, torch_gradients, transposed, weights_of, without_data
 
 FORMS = (np.array, transposed, stepped)
-LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has differences for it"}
+LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has differences for it",
+            **dict.fromkeys(("to_dense", "to_sparse"), "PyTorch's sparse tensors are not Tenon's; tests/unit/dispatch/sparse_test.c has their gradients")}
 # Operators that are not pointwise and broadcast.
 BROADCASTS = {"attention", "einsum", "gemm", "matmul"}
 # Windows over an axis without elements are refused here where PyTorch makes something of padding, or nothing: only their own cases.

@@ -8,7 +8,7 @@ import tenon.torch
 SHAPES = (3, 4), (2, 3, 4), (4, 4), (5,), (), (1, 3, 5, 5), (2, 3, 4, 5)
 DTYPES = torch.float32, torch.int64, torch.bool, torch.uint8, torch.int8, torch.int32, torch.complex64, torch.float64
 ATTRIBUTES = {"int": 1, "dim": 1, "bool": True, "float": 1.0, "int[]": [1], "dim[]": [2], "float[]": [1.0], "dtype": torch.float32, "device": torch.device("cpu")}
-UNSERVED = {"string_concat": "PyTorch has no texts", "string_normalizer": "PyTorch has no texts", "string_split": "PyTorch has no texts",
+UNSERVED = {"to_sparse": "PyTorch's sparse tensors are not Tenon's", "string_concat": "PyTorch has no texts", "string_normalizer": "PyTorch has no texts", "string_split": "PyTorch has no texts",
             "allocate": "its result is uninitialised memory", "empty": "its result is uninitialised memory", "empty_like": "its result is uninitialised memory", "empty_pinned": "its result is uninitialised memory", "empty_strided": "its result is uninitialised memory",
             "copy_from_and_resize": "it gives a tensor other memory", "resize_": "it gives a tensor other memory", "set_.none": "it gives a tensor other memory", "set_.strided": "it gives a tensor other memory",
             "set_.tensor": "it gives a tensor other memory"}
