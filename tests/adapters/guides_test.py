@@ -93,12 +93,11 @@ def start(name):
     folder = tempfile.mkdtemp(prefix="tenon-guide-")
     binaries, work = os.path.join(folder, "bin"), os.path.join(folder, "work")
     os.mkdir(binaries), os.mkdir(work)
-    python = os.path.join(binaries, "python3")
-    with open(python, "w", encoding="utf-8") as file:
-        file.write(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    os.chmod(python, 0o755)
-    if name == "from-mxnet":
-        os.symlink(mxnet_oracle.python(), os.path.join(binaries, "mxnet-python"))
+    pythons = {"python3": sys.executable, "mxnet-python": mxnet_oracle.python()}
+    for called, python in pythons.items():  # no links: a virtual environment is found by its program's folder
+        with open(os.path.join(binaries, called), "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec "{python}" "$@"\n')
+        os.chmod(os.path.join(binaries, called), 0o755)
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
                    "CXXFLAGS": "-O0 -g0",  # of setup.py: half the time
