@@ -20,11 +20,12 @@ class Library:
 
     def __getattr__(self, name):
         operators = self._core.operators
-        if spelled(name) in operators:
-            return operators[spelled(name)]
+        found = operators.get(spelled(name))  # once: another thread may unload it
+        if found is not None:
+            return found
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"library {self._name()} has no operator {name!r}; it has: {', '.join(sorted(operators)) or 'none: it was unloaded'}")
+        raise AttributeError(f"library {self._name()} has no operator {name!r}; it has: {', '.join(sorted([*operators])) or 'none: it was unloaded'}")
 
     def _name(self):
         try:

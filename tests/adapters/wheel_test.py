@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
@@ -60,36 +61,39 @@ def install(python, wheel, folder):
     return os.path.join(folder, "bin/python")
 
 
+def in_python(version, program, wheel, library, folder):
+    """Whether it works there."""
+    try:
+        tag = "cp39-abi3"
+        if version.endswith("t"):
+            tag = "cp{0}-cp{0}t".format(version.replace(".", "")[:-1])
+            wheel = build(program, os.path.join(folder, tag))
+        assert re.match(rf"libtenon-[0-9.]+-{tag}-linux_", os.path.basename(wheel)), wheel
+        python = install(program, wheel, os.path.join(folder, version))
+        nothing = {"PATH": os.path.join(folder, "no-such-folder"), "HOME": folder}  # no compiler, no tools
+        run(python, "-c", USE, library, cwd=folder, env=nothing)
+        assert "1.0.0" in run(os.path.join(folder, version, "bin/tenon"), "--version", cwd=folder, env=nothing)
+        calls = tests(python, folder, os.path.join(ROOT, "tests/adapters/python_test.py"), "Arrays", "Calls", "Names", "Shapes", "Tensors")
+        threads = tests(python, folder, os.path.join(ROOT, "tests/adapters/threads_test.py"))
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        print(f"FAIL Python {version}: {error}")
+        return False
+    print(f"Python {version}: {calls}; threads: {threads}")
+    return True
+
+
 def main():
-    passed = failed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         wheel = build(sys.executable, os.path.join(folder, "wheel"))
         library = os.path.join(folder, "gelu.so")
         run(os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", library)
         here = pythons()
-        for version, program in here.items():
-            try:
-                tag, own = "cp39-abi3", wheel
-                if version.endswith("t"):
-                    tag = "cp{0}-cp{0}t".format(version.replace(".", "")[:-1])
-                    own = build(program, os.path.join(folder, tag))
-                assert re.match(rf"libtenon-[0-9.]+-{tag}-linux_", os.path.basename(own)), own
-                python = install(program, own, os.path.join(folder, version))
-                nothing = {"PATH": os.path.join(folder, "no-such-folder"), "HOME": folder}  # no compiler, no tools
-                run(python, "-c", USE, library, cwd=folder, env=nothing)
-                assert "1.0.0" in run(os.path.join(folder, version, "bin/tenon"), "--version", cwd=folder, env=nothing)
-                calls = tests(python, folder, os.path.join(ROOT, "tests/adapters/python_test.py"), "Arrays", "Calls", "Names", "Shapes", "Tensors")
-                threads = tests(python, folder, os.path.join(ROOT, "tests/adapters/threads_test.py"))
-                print(f"Python {version}: {calls}; threads: {threads}")
-                passed += 1
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                print(f"FAIL Python {version}: {error}")
-                failed += 1
+        good = list(pool.map(lambda item: in_python(*item, wheel, library, folder), here.items()))
     for version in VERSIONS:
         if version not in here:
             print(f"skipped: the wheel in Python {version}: there is no python{version} here")
-    print(f"{passed} passed, {failed} failed, {len(VERSIONS) - len(here)} skipped")
-    return failed > 0 or passed == 0
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed, {len(VERSIONS) - len(here)} skipped")
+    return not all(good) or not good
 
 
 if __name__ == "__main__":
