@@ -1,6 +1,5 @@
 /* Operators of a library as Tenon states them: my_op(Tensor input0, ...) where their number is known without attributes, and always
  * the form with lists, my_op.list(Tensor[] inputs); and their gradients, _backward_my_op. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,53 +7,37 @@
 #include "guard.h"
 #include "infer.h"
 #include "run.h"
+#include "writer.h"
 
 enum { ITEMS_AN_OP = 32, ARGUMENTS_MOST = 64 };
 
-typedef struct writer_t {
+typedef struct description_t {
   hosted_t *library;
-  char *text; /* that is being written */
-  size_t size, capacity;
-  bool failed;
-} writer_t;
+  writer_t text; /* that is being written */
+} description_t;
 
-static void add(writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(writer_t *w, const char *format, ...) {
-  va_list arguments, again;
-  va_start(arguments, format);
-  va_copy(again, arguments);
-  const size_t more = (size_t)vsnprintf(NULL, 0, format, arguments);
-  va_end(arguments);
-  if (!w->failed && w->size + more + 1 > w->capacity) {
-    char *grown = realloc(w->text, w->capacity = 2 * (w->size + more + 1));
-    if (grown) w->text = grown;
-    else w->failed = true;
-  }
-  if (!w->failed) vsnprintf(w->text + w->size, more + 1, format, again), w->size += more;
-  va_end(again);
-}
+#define add(d, ...) writer_add(&(d)->text, __VA_ARGS__)
 
 /* The text so far, which the library keeps; the next begins. */
-static const char *end(writer_t *w) {
-  hosted_t *l = w->library;
-  char **grown = w->failed ? NULL : realloc(l->texts, (l->text_count + 1) * sizeof *grown);
-  char *text = w->text;
-  if (!grown) return free(text), w->failed = true, w->text = NULL, "";
-  l->texts = grown, l->texts[l->text_count++] = text;
-  w->text = NULL, w->size = w->capacity = 0;
-  return text;
+static const char *end(description_t *d) {
+  hosted_t *l = d->library;
+  char **grown = d->text.failed ? NULL : realloc(l->texts, (l->text_count + 1) * sizeof *grown);
+  if (!grown) return free(d->text.text), d->text = (writer_t){.failed = true}, "";
+  l->texts = grown, l->texts[l->text_count++] = d->text.text;
+  d->text = (writer_t){NULL, 0, 0, false};
+  return l->texts[l->text_count - 1];
 }
 
-static void item(writer_t *w, tenon_item_t made) { w->library->items[w->library->item_count++] = made; }
-static void text_item(writer_t *w, uint32_t tag) { item(w, (tenon_item_t){tag, 0, 0, end(w), NULL}); }
+static void item(description_t *d, tenon_item_t made) { d->library->items[d->library->item_count++] = made; }
+static void text_item(description_t *d, uint32_t tag) { item(d, (tenon_item_t){tag, 0, 0, end(d), NULL}); }
 
 /* "input0, input1", or "input" alone; with "Tensor " before each, or another word, and marks of those that are written to. */
-static void add_names(writer_t *w, const char *word, const char *name, int count, uint64_t written) {
+static void add_names(description_t *d, const char *word, const char *name, int count, uint64_t written) {
   for (int i = 0; i < count; i++) {
-    add(w, "%s%s", i ? ", " : "", word);
-    if (i < 64 && written >> i & 1) add(w, "(%c!)", i < 26 ? 'a' + i : 'A' + i - 26);
-    add(w, "%s%s", *word ? " " : "", name);
-    if (count > 1) add(w, "%d", i);
+    add(d, "%s%s", i ? ", " : "", word);
+    if (i < 64 && written >> i & 1) add(d, "(%c!)", i < 26 ? 'a' + i : 'A' + i - 26);
+    add(d, "%s%s", *word ? " " : "", name);
+    if (count > 1) add(d, "%d", i);
   }
 }
 
@@ -64,132 +47,126 @@ static bool has_backward(const hosted_op_t *op) {
   return op->create.cpu || op->create.gpu || op->backward.cpu || op->backward.gpu;
 }
 
-static void add_kernels(writer_t *w, const functions_t *of, const functions_t *create, tenon_run_fn run) {
-  if (of->cpu || create->cpu) item(w, (tenon_item_t)TENON_KERNEL("cpu sparse", run));
-  if (of->gpu || create->gpu) item(w, (tenon_item_t)TENON_KERNEL("cuda", run));
+static void add_kernels(description_t *d, const functions_t *of, const functions_t *create, tenon_run_fn run) {
+  if (of->cpu || create->cpu) item(d, (tenon_item_t)TENON_KERNEL("cpu sparse", run));
+  if (of->gpu || create->gpu) item(d, (tenon_item_t)TENON_KERNEL("cuda", run));
 }
 
-static void add_doc(writer_t *w, const hosted_op_t *op, const char *form) {
+static void add_doc(description_t *d, const hosted_op_t *op, const char *form) {
   const bool is_stateful = op->create.cpu || op->create.gpu;
   const functions_t *forward = is_stateful ? &op->create : &op->forward;
-  add(w, "MXNet's operator %s%s, of library interface %d.\n", op->name, form, w->library->version);
-  add(w, "%s; on %s%s%s; %s", is_stateful ? "Has state" : "Has no state", forward->cpu ? "cpu" : "",
+  add(d, "MXNet's operator %s%s, of library interface %d.\n", op->name, form, d->library->version);
+  add(d, "%s; on %s%s%s; %s", is_stateful ? "Has state" : "Has no state", forward->cpu ? "cpu" : "",
       forward->cpu && forward->gpu ? ", " : "", forward->gpu ? "cuda" : "",
       is_stateful || op->backward.cpu || op->backward.gpu ? "has a gradient" : "has no gradient");
-  add(w, "%s%s%s%s. Its attributes are texts, by name.", op->mutates ? "; writes to inputs" : "",
+  add(d, "%s%s%s%s. Its attributes are texts, by name.", op->mutates ? "; writes to inputs" : "",
       op->storages ? "; states how tensors are stored" : "", op->is_subgraph ? "; runs a graph" : "",
-      w->library->is_random ? "; may draw random numbers" : "");
-  text_item(w, TENON_TAG_DOC);
+      d->library->is_random ? "; may draw random numbers" : "");
+  text_item(d, TENON_TAG_DOC);
 }
 
-static void add_common(writer_t *w) {
-  item(w, (tenon_item_t)TENON_FN_(CREATE, 0, tenon_node_t, state_create));
-  item(w, (tenon_item_t)TENON_FREE_(DESTROY, state_destroy));
-  if (w->library->is_random) item(w, (tenon_item_t)TENON_TRAITS(TENON_RANDOM | TENON_DRAWS(1)));
+static void add_common(description_t *d) {
+  item(d, (tenon_item_t)TENON_FN_(CREATE, 0, tenon_node_t, state_create));
+  item(d, (tenon_item_t)TENON_FREE_(DESTROY, state_destroy));
+  if (d->library->is_random) item(d, (tenon_item_t)TENON_TRAITS(TENON_RANDOM | TENON_DRAWS(1)));
 }
 
 /* The object that forward used; what has none makes a state of its own, of the same attributes. */
 static const char *state_of(const hosted_op_t *op) { return op->create.cpu || op->create.gpu ? ", @state" : ""; }
 
+static void add_list_backward(description_t *d, const hosted_op_t *op, const char *overload, const char *attributes) {
+  add(d, "_backward_%s%s(Tensor[] gradients, Tensor[] inputs, Tensor[] outputs, *, %s) -> Tensor[] results", op->name,
+      overload, attributes);
+  text_item(d, TENON_TAG_OP);
+  add(d, "Gradient of %s.", op->name);
+  text_item(d, TENON_TAG_DOC);
+  item(d, (tenon_item_t)TENON_TYPES("gradients, inputs, outputs, results = ?"));
+  item(d, (tenon_item_t)TENON_INFER(infer_backward));
+  item(d, (tenon_item_t)TENON_GRADIENT("gradients, inputs, outputs: error"));
+  add_common(d);
+  add_kernels(d, &op->backward, &op->create, run_backward);
+}
+
 /* Inputs and results of an operator of subgraphs are those of its graph. */
-static void add_subgraph(writer_t *w, const hosted_op_t *op) {
+static void add_subgraph(description_t *d, const hosted_op_t *op) {
   static const char *const attributes = "graph " HOSTED_ATTR_GRAPH ", int " HOSTED_ATTR_COUNT ", str[] **attributes";
-  add(w, "%s(Tensor[] inputs, *, %s) -> Tensor[" HOSTED_ATTR_COUNT "] outputs", op->name, attributes);
-  text_item(w, TENON_TAG_OP);
-  add_doc(w, op, " of subgraphs");
-  item(w, (tenon_item_t)TENON_TYPES("inputs, outputs = ?"));
-  item(w, (tenon_item_t)TENON_BODY(HOSTED_ATTR_GRAPH));
-  item(w, (tenon_item_t)TENON_INFER(infer_subgraph));
-  add_common(w);
-  add(w,
+  add(d, "%s(Tensor[] inputs, *, %s) -> Tensor[" HOSTED_ATTR_COUNT "] outputs", op->name, attributes);
+  text_item(d, TENON_TAG_OP);
+  add_doc(d, op, " of subgraphs");
+  item(d, (tenon_item_t)TENON_TYPES("inputs, outputs = ?"));
+  item(d, (tenon_item_t)TENON_BODY(HOSTED_ATTR_GRAPH));
+  item(d, (tenon_item_t)TENON_INFER(infer_subgraph));
+  add_common(d);
+  add(d,
       "inputs: _backward_%s(grad.outputs, inputs, outputs, @state, " HOSTED_ATTR_GRAPH "=" HOSTED_ATTR_GRAPH
       ", " HOSTED_ATTR_COUNT "=" HOSTED_ATTR_COUNT ", attributes=attributes)",
       op->name);
-  text_item(w, TENON_TAG_GRADIENT);
-  add_kernels(w, &op->forward, &op->create, run_forward);
-  add(w, "_backward_%s(Tensor[] gradients, Tensor[] inputs, Tensor[] outputs, *, %s) -> Tensor[] results", op->name,
-      attributes);
-  text_item(w, TENON_TAG_OP);
-  add(w, "Gradient of %s.", op->name);
-  text_item(w, TENON_TAG_DOC);
-  item(w, (tenon_item_t)TENON_TYPES("gradients, inputs, outputs, results = ?"));
-  item(w, (tenon_item_t)TENON_INFER(infer_backward));
-  item(w, (tenon_item_t)TENON_GRADIENT("gradients, inputs, outputs: error"));
-  add_common(w);
-  add_kernels(w, &op->backward, &op->create, run_backward);
+  text_item(d, TENON_TAG_GRADIENT);
+  add_kernels(d, &op->forward, &op->create, run_forward);
+  add_list_backward(d, op, "", attributes);
 }
 
-static void add_list(writer_t *w, const hosted_op_t *op) {
+static void add_list(description_t *d, const hosted_op_t *op) {
   const char *overload = op->in_count < 0 ? "" : ".list";
-  add(w, "%s%s(Tensor[] inputs, *, str[] **attributes) -> Tensor[] outputs", op->name, overload);
-  text_item(w, TENON_TAG_OP);
-  add_doc(w, op, " for any number of inputs");
-  item(w, (tenon_item_t)TENON_TYPES("inputs, outputs = ?"));
-  item(w, (tenon_item_t)TENON_INFER(infer_forward));
-  add_common(w);
+  add(d, "%s%s(Tensor[] inputs, *, str[] **attributes) -> Tensor[] outputs", op->name, overload);
+  text_item(d, TENON_TAG_OP);
+  add_doc(d, op, " for any number of inputs");
+  item(d, (tenon_item_t)TENON_TYPES("inputs, outputs = ?"));
+  item(d, (tenon_item_t)TENON_INFER(infer_forward));
+  add_common(d);
   if (has_backward(op)) {
-    add(w, "inputs: _backward_%s%s(grad.outputs, inputs, outputs%s, attributes=attributes)", op->name, overload,
+    add(d, "inputs: _backward_%s%s(grad.outputs, inputs, outputs%s, attributes=attributes)", op->name, overload,
         state_of(op));
-    text_item(w, TENON_TAG_GRADIENT);
+    text_item(d, TENON_TAG_GRADIENT);
   }
-  add_kernels(w, &op->forward, &op->create, run_forward);
-  if (!has_backward(op)) return;
-  add(w,
-      "_backward_%s%s(Tensor[] gradients, Tensor[] inputs, Tensor[] outputs, *, str[] **attributes) -> Tensor[] "
-      "results",
-      op->name, overload);
-  text_item(w, TENON_TAG_OP);
-  add(w, "Gradient of %s.", op->name);
-  text_item(w, TENON_TAG_DOC);
-  item(w, (tenon_item_t)TENON_TYPES("gradients, inputs, outputs, results = ?"));
-  item(w, (tenon_item_t)TENON_INFER(infer_backward));
-  item(w, (tenon_item_t)TENON_GRADIENT("gradients, inputs, outputs: error"));
-  add_common(w);
-  add_kernels(w, &op->backward, &op->create, run_backward);
+  add_kernels(d, &op->forward, &op->create, run_forward);
+  if (has_backward(op)) add_list_backward(d, op, overload, "str[] **attributes");
 }
 
-static void add_backward(writer_t *w, const hosted_op_t *op) {
-  const int in = op->in_count, out = op->out_count;
-  add(w, "_backward_%s(", op->name);
-  add_names(w, "Tensor", "gradient", out, 0), add(w, ", ");
-  add_names(w, "Tensor", "input", in, 0), add(w, ", ");
-  add_names(w, "Tensor", "output", out, 0);
-  add(w, ", *, str[] **attributes) -> (");
-  add_names(w, "Tensor", "result", in, 0), add(w, ")");
-  text_item(w, TENON_TAG_OP);
-  add(w, "Gradient of %s.", op->name);
-  text_item(w, TENON_TAG_DOC);
-  add_names(w, "", "gradient", out, 0), add(w, ", "), add_names(w, "", "input", in, 0), add(w, ", ");
-  add_names(w, "", "output", out, 0), add(w, ", "), add_names(w, "", "result", in, 0), add(w, " = ?");
-  text_item(w, TENON_TAG_TYPES);
-  item(w, (tenon_item_t)TENON_INFER(infer_backward));
-  add_names(w, "", "gradient", out, 0), add(w, ", "), add_names(w, "", "input", in, 0), add(w, ", ");
-  add_names(w, "", "output", out, 0), add(w, ": error");
-  text_item(w, TENON_TAG_GRADIENT);
-  add_common(w);
-  add_kernels(w, &op->backward, &op->create, run_backward);
+static void add_backward_names(description_t *d, const hosted_op_t *op, const char *word) {
+  add_names(d, word, "gradient", op->out_count, 0), add(d, ", ");
+  add_names(d, word, "input", op->in_count, 0), add(d, ", ");
+  add_names(d, word, "output", op->out_count, 0);
 }
 
-static void add_fixed(writer_t *w, const hosted_op_t *op) {
+static void add_backward(description_t *d, const hosted_op_t *op) {
+  const int in = op->in_count;
+  add(d, "_backward_%s(", op->name);
+  add_backward_names(d, op, "Tensor");
+  add(d, ", *, str[] **attributes) -> (");
+  add_names(d, "Tensor", "result", in, 0), add(d, ")");
+  text_item(d, TENON_TAG_OP);
+  add(d, "Gradient of %s.", op->name);
+  text_item(d, TENON_TAG_DOC);
+  add_backward_names(d, op, ""), add(d, ", "), add_names(d, "", "result", in, 0), add(d, " = ?");
+  text_item(d, TENON_TAG_TYPES);
+  item(d, (tenon_item_t)TENON_INFER(infer_backward));
+  add_backward_names(d, op, ""), add(d, ": error");
+  text_item(d, TENON_TAG_GRADIENT);
+  add_common(d);
+  add_kernels(d, &op->backward, &op->create, run_backward);
+}
+
+static void add_fixed(description_t *d, const hosted_op_t *op) {
   const int in = op->in_count, out = op->out_count;
   const bool has_gradient = has_backward(op) && in && out && 2 * out + in <= ARGUMENTS_MOST;
-  add(w, "%s(", op->name);
-  add_names(w, "Tensor", "input", in, op->written), add(w, "%s*, str[] **attributes) -> (", in ? ", " : "");
-  add_names(w, "Tensor", "output", out, 0), add(w, ")");
-  text_item(w, TENON_TAG_OP);
-  add_doc(w, op, "");
-  add_names(w, "", "input", in, 0), add(w, in && out ? ", " : ""), add_names(w, "", "output", out, 0);
-  if (in || out) add(w, " = ?"), text_item(w, TENON_TAG_TYPES);
-  item(w, (tenon_item_t)TENON_INFER(infer_forward));
-  add_common(w);
+  add(d, "%s(", op->name);
+  add_names(d, "Tensor", "input", in, op->written), add(d, "%s*, str[] **attributes) -> (", in ? ", " : "");
+  add_names(d, "Tensor", "output", out, 0), add(d, ")");
+  text_item(d, TENON_TAG_OP);
+  add_doc(d, op, "");
+  add_names(d, "", "input", in, 0), add(d, in && out ? ", " : ""), add_names(d, "", "output", out, 0);
+  if (in || out) add(d, " = ?"), text_item(d, TENON_TAG_TYPES);
+  item(d, (tenon_item_t)TENON_INFER(infer_forward));
+  add_common(d);
   if (has_gradient) {
-    add_names(w, "", "input", in, 0), add(w, ": _backward_%s(", op->name);
-    add_names(w, "", "grad.output", out, 0), add(w, ", "), add_names(w, "", "input", in, 0), add(w, ", ");
-    add_names(w, "", "output", out, 0), add(w, "%s, attributes=attributes)", state_of(op));
-    text_item(w, TENON_TAG_GRADIENT);
+    add_names(d, "", "input", in, 0), add(d, ": _backward_%s(", op->name);
+    add_names(d, "", "grad.output", out, 0), add(d, ", "), add_names(d, "", "input", in, 0), add(d, ", ");
+    add_names(d, "", "output", out, 0), add(d, "%s, attributes=attributes)", state_of(op));
+    text_item(d, TENON_TAG_GRADIENT);
   }
-  add_kernels(w, &op->forward, &op->create, run_forward);
-  if (has_gradient) add_backward(w, op);
+  add_kernels(d, &op->forward, &op->create, run_forward);
+  if (has_gradient) add_backward(d, op);
 }
 
 /* ---- what it has without attributes ------------------------------------------------------------------------------- */
@@ -230,23 +207,23 @@ static void count_arguments(hosted_op_t *op) {
 
 bool hosted_describe(hosted_t *l, char *why, size_t capacity) {
   static const char *const systems[] = {[7] = "1.7", [10] = "1.8", [11] = "1.9 or 2.0"};
-  writer_t w = {.library = l};
+  description_t d = {.library = l};
   l->items = calloc(((size_t)(l->op_count + 1) * 2 * ITEMS_AN_OP + (size_t)(l->pass_count + l->partitioner_count)),
                     sizeof *l->items);
   if (!l->items) return snprintf(why, capacity, "out of memory"), false;
-  add(&w, "library of MXNet %s, interface %d", systems[l->version], l->version);
-  text_item(&w, TENON_TAG_ABOUT);
-  for (int i = 0; i < l->pass_count; i++) item(&w, (tenon_item_t)TENON_PASS(&l->passes[i].table));
-  for (int i = 0; i < l->partitioner_count; i++) item(&w, (tenon_item_t)TENON_PARTITIONER(&l->partitioners[i].table));
+  add(&d, "library of MXNet %s, interface %d", systems[l->version], l->version);
+  text_item(&d, TENON_TAG_ABOUT);
+  for (int i = 0; i < l->pass_count; i++) item(&d, (tenon_item_t)TENON_PASS(&l->passes[i].table));
+  for (int i = 0; i < l->partitioner_count; i++) item(&d, (tenon_item_t)TENON_PARTITIONER(&l->partitioners[i].table));
   for (int i = 0; i < l->op_count; i++) {
     count_arguments(&l->ops[i]);
-    if (l->ops[i].in_count >= 0) add_fixed(&w, &l->ops[i]);
-    if (l->ops[i].is_subgraph) add_subgraph(&w, &l->ops[i]);
-    else add_list(&w, &l->ops[i]);
+    if (l->ops[i].in_count >= 0) add_fixed(&d, &l->ops[i]);
+    if (l->ops[i].is_subgraph) add_subgraph(&d, &l->ops[i]);
+    else add_list(&d, &l->ops[i]);
   }
   snprintf(l->version_text, sizeof l->version_text, "%d", l->version);
   l->descriptor =
       (tenon_descriptor_t){sizeof l->descriptor, TENON_ABI, TENON_LAYOUT, 0, l->ns, l->version_text, l->items};
-  free(w.text);
-  return !w.failed || (snprintf(why, capacity, "out of memory"), false);
+  free(d.text.text);
+  return !d.text.failed || (snprintf(why, capacity, "out of memory"), false);
 }
