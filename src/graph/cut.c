@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "graph/groups.h"
+#include "graph/convex.h"
 
 typedef struct piece_t { /* a subgraph, and the node that it becomes */
   tenon_graph_t *graph;

@@ -3,7 +3,7 @@
 #define TN_GRAPH_CUT_H
 
 #include "dispatch/transform.h"
-#include "graph/groups.h"
+#include "graph/convex.h"
 
 /* Which nodes make subgraphs: group_of (one for each node, zeros) gets numbers from 1 on, out_count how many. */
 tenon_status_t tn_cut_select(tenon_cut_t *cut, tn_groups_t *groups, int32_t *out_count);

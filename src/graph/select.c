@@ -1,5 +1,5 @@
 /* The growing of subgraphs: from nodes that a strategy takes, over their inputs and readers that it takes too.  Invariant: what
- * grew is closed (groups.h): a node that a path comes back to is left out, and the subgraph grows anew without it. */
+ * grew is closed (convex.h): a node that a path comes back to is left out, and the subgraph grows anew without it. */
 #include <string.h>
 
 #include "base/status.h"

@@ -39,12 +39,11 @@ def plain(name, *options, version=11, throws=False):
 
 def header():
     """Against the header that MXNet 1.9's wheel carries; None: that MXNet is not here."""
-    made, python = os.path.join(FOLDER, "libgraphs.so"), mxnet_oracle.python("1.9")
-    if python and not os.path.exists(made):
-        wheel = subprocess.run([python, "-c", "import importlib.util; print(importlib.util.find_spec('mxnet').submodule_search_locations[0])"], capture_output=True, text=True, check=True, cwd=FOLDER).stdout.strip()
+    made, wheel = os.path.join(FOLDER, "libgraphs.so"), mxnet_oracle.package()
+    if wheel and not os.path.exists(made):
         subprocess.run(["c++", "-std=c++11", "-w", "-O1", "-fPIC", "-shared", os.path.join(SOURCES, "graphs.cc"), os.path.join(wheel, "src", "lib_api.cc"), "-I" + os.path.join(wheel, "include"),
                         "-I" + os.path.join(wheel, "include", "mxnet"), "-o", made], check=True)
-    return made if python else None
+    return made if wheel else None
 
 
 # ---- graphs, in both forms --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "graph/groups.h"
+#include "graph/convex.h"
 #include "graph/passes/pass.h"
 
 enum { NAMED = 4 }; /* nodes that a text of a group lists */

@@ -1,5 +1,5 @@
-/* See groups.h. */
-#include "graph/groups.h"
+/* See convex.h. */
+#include "graph/convex.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Groups of nodes that shall run as one: what devices claim, and what partitioners cut out.  Invariant: no path leaves a group
  * and comes back to it, other groups passed as a whole; so the nodes of each can stand one after the other. */
-#ifndef TN_GRAPH_GROUPS_H
-#define TN_GRAPH_GROUPS_H
+#ifndef TN_GRAPH_CONVEX_H
+#define TN_GRAPH_CONVEX_H
 
 #include "graph/graph.h"
 
