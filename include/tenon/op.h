@@ -91,9 +91,9 @@ enum { /* tags of items; a host skips what it does not know, unless TENON_MUST i
   TENON_TAG_ABOUT = 30, /* before the first operator; text: "author: ...\nlicence: ..." */
   TENON_TAG_STUB = 31,  /* text: device, words; function: tenon_stub_fn, see iterator.h */
   TENON_TAG_REDUCES = 32, /* text: the input that a reduction reads, and its axes that vanish */
-  TENON_TAG_DEVICE = 33, /* before the first operator; text: a tenon_device_table_t, see device.h */
-  TENON_TAG_BRIDGE = 34, /* before the first operator; text: a tenon_bridge_table_t, see bridge.h */
-  TENON_TAG_PASS = 35, TENON_TAG_PARTITIONER = 36 /* the same: a tenon_pass_t, a tenon_partitioner_t, see graph.h */
+  TENON_TAG_DEVICE = 33, TENON_TAG_BRIDGE = 34, /* before the first operator; texts: the tables of device.h and bridge.h */
+  TENON_TAG_PASS = 35, TENON_TAG_PARTITIONER = 36, /* the same: a tenon_pass_t, a tenon_partitioner_t, see graph.h */
+  TENON_TAG_SAMPLES = 37, TENON_TAG_REFERENCE = 38 /* text: calls to try; function: tenon_run_fn, see check.h */
 };
 
 enum { /* phases, in the structures that functions are given */

@@ -129,8 +129,9 @@ typedef struct tenon_op_info_t { /* texts live as long as the operator; NULL: no
   const char *library, *library_version, *library_path;
   int64_t version;
   int32_t input_count, attr_count, output_count, kernel_count;
-  uint32_t is_stateful; /* it has a state (TENON_STATE): tenon_bound_t is for it */
-  uint32_t reserved;
+  uint32_t is_stateful;   /* it has a state (TENON_STATE): tenon_bound_t is for it */
+  uint32_t has_reference; /* see tenon/check.h */
+  const char *samples;
 } tenon_op_info_t;
 /* `info->size` is the caller's. */
 TENON_API void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info);

@@ -425,7 +425,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
   default: break;
   }
-  if (tag > TENON_TAG_PARTITIONER) { /* newer than this host */
+  if (tag > TENON_TAG_REFERENCE) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(b, TENON_UNIMPLEMENTED,
                            "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",
@@ -488,6 +488,8 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_ROW:
   case TENON_TAG_SOURCE: add_kernel(b, item); break;
   case TENON_TAG_SUBGRAPH: set_text(b, &texts->body, item, "BODY"); break;
+  case TENON_TAG_SAMPLES: set_text(b, &op->samples, item, "SAMPLES"); break;
+  case TENON_TAG_REFERENCE: set_function(b, (tenon_any_fn *)&op->reference, item, "REFERENCE"); break;
   default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
   }
 }

@@ -50,7 +50,9 @@ void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info) {
                           .input_count = (int32_t)op->input_count,
                           .attr_count = (int32_t)op->schema.attr_count,
                           .output_count = (int32_t)op->output_count,
-                          .is_stateful = op->create != NULL};
+                          .is_stateful = op->create != NULL,
+                          .has_reference = op->reference != NULL,
+                          .samples = op->samples};
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) full.kernel_count++;
   tn_registry_unlock();

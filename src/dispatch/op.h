@@ -134,7 +134,8 @@ struct tenon_op_t {
   tn_batching_t batching;
   const uint8_t *where; /* TN_INPUT_... of each input, NULL: none */
   const int32_t *reuse; /* input of each result, -1: none */
-  const char *doc, *where_text, *reuse_text;
+  const char *doc, *where_text, *reuse_text, *samples;
+  tenon_run_fn reference; /* of tenon/check.h; NULL: none */
   tenon_infer_fn infer;
   int32_t body;              /* the attribute whose graph says what the results are; -1: none */
   tenon_infer_fn body_infer; /* the library's own, after that; `infer` is the host's then */
