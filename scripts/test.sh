@@ -7,7 +7,7 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
+suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda) # the longest first
 declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
@@ -99,23 +99,55 @@ totals_of() { # the last total line of a log; unittest's own form is put into ou
   echo "$((good < 0 ? 0 : good)) passed, ${bad:-0} failed, ${skip:-0} skipped"
 }
 
+# Suites run two at a time (TEST_JOBS), since most of them use one processor; each is shown when it has ended.
 failed=0 passed=0 wrong=0 skipped=0
 [ -n "$only" ] && suites=("$only")
-summary=()
 for suite in "${suites[@]}"; do
   declare -F "run_$suite" >/dev/null || { echo "test: no suite '$suite'; there are: ${!about[*]}" >&2; exit 2; }
-  echo "== $suite: ${about[$suite]}"
-  start=$(date +%s)
-  "run_$suite" 2>&1 | tee "$logs/$suite.log"
-  status=${PIPESTATUS[0]}
+done
+declare -A suite_of=()
+summary=()
+take() { # SUITE STATUS: shows a suite that has ended, and adds it up
+  local suite=$1 status=$2 line p f s
+  [ -n "$only" ] || { echo "== $suite: ${about[$suite]}"; cat "$logs/$suite.log"; }
   line=$(totals_of "$logs/$suite.log")
   [ -n "$line" ] || { line="0 passed, 1 failed, 0 skipped"; status=1; }
   read -r p f s < <(sed -E 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 \4/' <<<"$line")
   [ "$f" -eq 0 ] && [ "$status" -ne 0 ] && f=1
   passed=$((passed + p)) wrong=$((wrong + f)) skipped=$((skipped + ${s:-0}))
   [ "$f" -eq 0 ] || failed=1
-  summary+=("$(printf '%-10s %6d passed %5d failed %5d skipped %6d s' "$suite" "$p" "$f" "${s:-0}" "$(($(date +%s) - start))")")
-done
+  summary+=("$(printf '%-10s %6d passed %5d failed %5d skipped %6d s' "$suite" "$p" "$f" "${s:-0}" "$(cat "$logs/$suite.time")")")
+}
+begin() { # SUITE, in the background
+  { start=$(date +%s)
+    "run_$1" >"$logs/$1.log" 2>&1
+    status=$?
+    echo "$(($(date +%s) - start))" >"$logs/$1.time"
+    exit $status; } &
+  suite_of[$!]=$1
+}
+wait_one() {
+  local process status
+  wait -n -p process "${!suite_of[@]}"
+  status=$?
+  take "${suite_of[$process]}" $status
+  unset "suite_of[$process]"
+}
+if [ -n "$only" ]; then
+  echo "== $only: ${about[$only]}"
+  start=$(date +%s)
+  "run_$only" 2>&1 | tee "$logs/$only.log"
+  status=${PIPESTATUS[0]}
+  echo "$(($(date +%s) - start))" >"$logs/$only.time"
+  take "$only" "$status"
+else
+  cmake --build "$build" --target unit_tests device_tests --parallel "$(nproc)" >"$logs/tests-build.log" 2>&1 || { tail -30 "$logs/tests-build.log"; echo "total: 0 passed, 1 failed, 0 skipped"; exit 1; }
+  for suite in "${suites[@]}"; do
+    [ ${#suite_of[@]} -lt ${TEST_JOBS:-2} ] || wait_one
+    begin "$suite"
+  done
+  while [ ${#suite_of[@]} -gt 0 ]; do wait_one; done
+fi
 echo
 printf '%s\n' "${summary[@]}"
 echo "total: $passed passed, $wrong failed, $skipped skipped"
