@@ -4,6 +4,7 @@
 #include <string.h>
 #include <tenon/source.h>
 
+#include "base/environment.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/status.h"
@@ -86,7 +87,7 @@ void tn_grid_group_set(uint32_t items) { __atomic_store_n(&wanted, (int32_t)item
 static uint32_t group_wanted(void) {
   int32_t size = __atomic_load_n(&wanted, __ATOMIC_RELAXED);
   if (size < 0) {
-    const char *text = getenv("TENON_GROUP");
+    const char *text = tn_environment("TENON_GROUP");
     size = text ? atoi(text) : 0;
     __atomic_store_n(&wanted, size < 0 ? 0 : size, __ATOMIC_RELAXED);
   }
