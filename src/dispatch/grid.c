@@ -18,7 +18,7 @@ enum { ARGUMENTS = 2 * TN_SOURCE_PARAMETERS, GROUP = 64, EACH_LEAST = 1024 };
 
 static tenon_status_t check(const tenon_call_t *call, const tenon_grid_t *g) {
   const char *wrong = NULL;
-  if (g->size < sizeof *g || !g->code || g->kernel >= g->code->kernel_count)
+  if (!TENON_HAS(g, arguments) || !g->code || g->kernel >= g->code->kernel_count)
     wrong = "a kernel that its code does not have";
   else if (g->argument_count > ARGUMENTS) wrong = "too many arguments";
   else if (!g->items && !(g->groups[0] && g->groups[1] && g->groups[2])) wrong = "no groups";
