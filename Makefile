@@ -73,10 +73,16 @@ zoo: .venv-zoo/base.stamp ## the model zoo, into build/zoo
 install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
+abi-update: build ## abi/ anew, after something was added to the headers; refuses what breaks
+	@$(PYTHON) abi/update.py update $(BUILD)
+
+abi-snapshot: .venv/base.stamp ## the headers as they are into abi/VERSION, for a release
+	@$(PYTHON) abi/update.py snapshot
+
 format: ## clang-format over the sources
 	@find include src devices ops tools bridges python examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean
+.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install abi-update abi-snapshot format clean

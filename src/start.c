@@ -19,6 +19,7 @@
 #include "graph/rates.h"
 #include "graph/run.h"
 #include "loader/bridge.h"
+#include "loader/policy.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_C const tenon_descriptor_t *tenon_library_null(void);
@@ -122,6 +123,7 @@ void tenon_shutdown(void) {
   if (started) {
     tn_registry_clear();
     tn_bridges_forget();
+    tn_policy_forget();
     tn_registrations_clear();
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
@@ -165,6 +167,9 @@ tenon_status_t tenon_doctor(char **out_text) {
     tn_text_add(&text, "operators        %d\n", (int)count);
     tenon_ops_release(ops);
   }
+  tn_text_add(&text, "policy           ");
+  tn_policy_report(&text);
+  tn_text_add(&text, "\n");
   if (status == TENON_OK) {
     tn_text_add(&text, "bridges          ");
     tn_bridges_report(&text);

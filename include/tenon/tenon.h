@@ -56,15 +56,15 @@ typedef struct tenon_library_t tenon_library_t;
 
 /* flags of loading */
 enum {
-  /* refuse what the default policy only reports: initialisers of the library's own, a file that others may write to */
+  /* TENON_POLICY_PRIVATE and TENON_POLICY_INERT, for this file */
   TENON_LOAD_STRICT = 1,
   /* tenon_library_release unloads the code with the last handle, operator use included */
   TENON_LOAD_UNLOADABLE = 2
 };
 
 /* Loads a library: reads the file without running it, then queries, verifies, opens.  `path` with a separator is a path;
- * else a name that is looked for as it is, then in the folders of TENON_LIBRARY_PATH (with `lib` and the platform's suffix
- * added where they lack).  Loading a file twice gives the same library.  On failure nothing is registered, and one message
+ * else a name that is looked for in the folders of TENON_LIBRARY_PATH (with `lib` and the platform's suffix added where they
+ * lack), and nowhere else.  Loading a file twice gives the same library.  On failure nothing is registered, and one message
  * lists every offence.  out_library may be NULL: the library then stays until shutdown. */
 TENON_API tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library);
 /* Registers a library that is linked into the program: tenon_library_add(tenon_library_demo(), ...).  `context` is what
@@ -88,6 +88,25 @@ TENON_API int32_t tenon_library_op_count(const tenon_library_t *library);
 TENON_API const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index);
 /* Operators of other libraries that it adds kernels to; out_waiting (may be NULL): those that are not there yet. */
 TENON_API int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting);
+
+/* Which files this process loads: libraries, bridges, plug-ins of devices, and what bridges read (docs/policy.md).  Each rule
+ * that is set must hold; with none any file is loaded that the user names and may read. */
+typedef struct tenon_policy_t {
+  uint32_t size, flags;              /* flags: TENON_POLICY_... */
+  uint32_t folder_count, hash_count; /* 0: none of these rules */
+  const char *const *folders;        /* the file, links resolved, lies in one of these or below; absolute paths */
+  const char *const *hashes;         /* SHA-256 of files that are accepted: 64 hexadecimal digits each */
+} tenon_policy_t;
+enum {
+  /* the file, and each folder from the root to it, belong to this user or to root, and nobody else may write there */
+  TENON_POLICY_PRIVATE = 1,
+  /* opening it runs no code of its own (initialisers); what must happen first is done by TENON_OPEN */
+  TENON_POLICY_INERT = 2
+};
+/* Sets the rules for what is loaded from now on until tenon_shutdown, in place of those that were set, of the file TENON_POLICY and of
+ * /etc/tenon/policy; `policy` is copied.  NULL: no rules.  Any thread.  Errors: INVALID, with all that is wrong, for unknown
+ * flags, a hash that is none, a folder that is not absolute; then nothing changes. */
+TENON_API tenon_status_t tenon_policy_set(const tenon_policy_t *policy);
 
 /* ---- libraries from source ---------------------------------------------------------------------------------------- */
 

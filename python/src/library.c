@@ -125,6 +125,22 @@ static PyObject *load_build(PyObject *module, PyObject *arguments) {
   return result;
 }
 
+static PyObject *policy(PyObject *module, PyObject *arguments) {
+  PyObject *folders, *hashes;
+  tenon_policy_t rules = {.size = sizeof rules};
+  tenon_status_t status = TENON_OK;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "O!O!I", &PyTuple_Type, &folders, &PyTuple_Type, &hashes, &rules.flags)) return NULL;
+  rules.folders = texts_of(folders, &rules.folder_count);
+  rules.hashes = rules.folders ? texts_of(hashes, &rules.hash_count) : NULL;
+  if (rules.hashes) status = tenon_policy_set(&rules);
+  const bool is_read = rules.hashes != NULL;
+  free((void *)(uintptr_t)rules.folders), free((void *)(uintptr_t)rules.hashes);
+  if (!is_read) return NULL;
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
 static void library_delete(PyObject *object) {
   library_t *self = (library_t *)object;
   PyTypeObject *type = Py_TYPE(object);
@@ -232,13 +248,15 @@ static PyObject *names(PyObject *module, PyObject *unused) {
   return list;
 }
 
-static PyMethodDef functions[] = {{"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
-                                   "load(path, flags=0)\n--\n\nLoads a library."},
-                                  {"load_build", load_build, METH_VARARGS,
-                                   "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
-                                  {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
-                                  {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
-                                  {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
+     "load(path, flags=0)\n--\n\nLoads a library."},
+    {"load_build", load_build, METH_VARARGS,
+     "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
+    {"policy", policy, METH_VARARGS, "policy(folders, hashes, flags)\n--\n\nSets the rules for loading."},
+    {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
+    {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
+    {NULL, NULL, 0, NULL}};
 
 bool libraries_add(PyObject *module) {
   library_type = (PyTypeObject *)PyType_FromSpec(&spec);

@@ -1,7 +1,7 @@
 """Tenon: operators that are written once, in C, and called from everywhere.
 
     import tenon
-    ops = tenon.load("gelu.so")
+    ops = tenon.load("./gelu.so")
     y = ops.gelu(x, approximate="tanh")     # x: an array of NumPy, a tensor of PyTorch, anything with __dlpack__
 
 Results are of the library that the first argument is of, over memory that is not copied.  Operators of all loaded libraries are
@@ -17,7 +17,7 @@ from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidErro
                     at_most, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
 from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
-from ._library import Library, Namespaces, load
+from ._library import Library, Namespaces, load, policy
 from ._profile import explain, profile, trace
 
 __version__ = _core.version()

@@ -58,9 +58,9 @@ SOURCES = (".c", ".cc", ".cpp", ".cxx", ".s", ".S", ".cu", ".o", ".a")
 
 
 def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
-    """Loads a library of operators: a .so, found as it is or in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
+    """Loads a library of operators: a .so, by its path or by a name in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
 
-    `load("gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
+    `load("./gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
     options and compilers is taken from the cache, unless fresh=True.  The compilers' errors are raised, their warnings warned.  Twice
     gives the same library.
     """
@@ -70,6 +70,22 @@ def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
     if more or options or fresh:
         raise TypeError(f"{path!r} is no source ({' '.join(SOURCES)}): further files, options and fresh are for sources")
     return Library(_core.load(os.fspath(path), flags))
+
+
+PRIVATE, INERT = 1, 2  # TENON_POLICY_...
+
+
+def policy(folders=(), hashes=(), private=False, inert=False):
+    """Sets which files this process loads from now on; without arguments all that may be read.
+
+    folders: a file lies in one of these or below, links resolved.  hashes: its SHA-256, in hexadecimal, is among these.  private: it and
+    all folders from the root to it belong to this user or root, and nobody else may write there.  inert: opening it runs no code of its
+    own.  `tenon.doctor()` says what the rules are; a file that breaks one raises DeniedError.
+    """
+    if isinstance(folders, (str, bytes, os.PathLike)) or isinstance(hashes, (str, bytes)):
+        raise TypeError("folders and hashes are sequences: folders=['/opt/ops']")
+    places = tuple(os.fsencode(os.path.abspath(folder)) for folder in folders)
+    _core.policy(places, tuple(map(os.fsencode, hashes)), (PRIVATE if private else 0) | (INERT if inert else 0))
 
 
 class Namespace:

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 
 static const char *kind_of(mode_t mode) {
@@ -143,7 +144,7 @@ void tn_file_remove(const char *path) { (void)unlink(path); }
 /* ---- folders ---------------------------------------------------------------------------------------------------- */
 
 tenon_status_t tn_folder_make(char *path, size_t capacity) {
-  const char *parent = getenv("TMPDIR");
+  const char *parent = tn_environment("TMPDIR");
   int size = snprintf(path, capacity, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
   if (size > 0 && (size_t)size < capacity && mkdtemp(path)) return TENON_OK;
   *path = 0;

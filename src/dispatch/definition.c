@@ -379,7 +379,7 @@ static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
 }
 
 static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
-  if (!table || table->size < sizeof *table || !table->name || !table->symbols || !table->open)
+  if (!table || !TENON_HAS(table, read) || !table->name || !table->symbols || !table->open)
     tn_definition_offend(b, TENON_INVALID,
                          "the table of a bridge is NULL, smaller than it is in 1.0, or has no name, symbols or open");
   else if (table->abi >> 16 != TENON_BRIDGE_ABI >> 16)
@@ -607,9 +607,10 @@ bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
   size_t before = offences->size;
 #define OFFENCE(...) (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
   if (!d) return OFFENCE("its entry returned NULL: expected a descriptor"), false;
-  if (d->size < sizeof *d || d->size > 1u << 16)
+  const size_t least = offsetof(tenon_descriptor_t, items) + sizeof d->items; /* of 1.0, whatever it has grown to */
+  if (!TENON_HAS(d, items) || d->size > 1u << 16)
     return OFFENCE("descriptor of %u bytes: expected %zu or a little more; is the file an operator library?", d->size,
-                   sizeof *d),
+                   least),
            false;
   if (d->abi >> 16 != TENON_ABI >> 16)
     OFFENCE("contract %u.%u: this host has %u.%u and loads every library of major version %u: %s", d->abi >> 16,

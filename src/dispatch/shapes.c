@@ -70,7 +70,7 @@ static tenon_status_t check_inputs(const tenon_op_t *op, tenon_meta_t *const *in
     const tenon_meta_t *in = inputs[i];
     if (!in) continue;
     bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
-    if (in->size < sizeof *in)
+    if (!TENON_HAS(in, detail))
       return tn_fail(TENON_INVALID, "%s: input %s: a tenon_meta_t of %u bytes, expected at least %zu", op->name,
                      op->schema.inputs[i].name, in->size, sizeof *in);
     if (in->ndim < 0 || in->ndim > TENON_RANK_MAX || (in->ndim && !in->dims) || (is_list && in->count && !in->items))

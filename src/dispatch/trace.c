@@ -9,6 +9,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/environment.h"
 #include "base/event_file.h"
 #include "base/map.h"
 #include "base/status.h"
@@ -307,7 +308,7 @@ tenon_status_t tenon_explain_set(int32_t how) {
 }
 
 void tn_trace_start(void) {
-  const char *what = getenv("TENON_TRACE"), *how = getenv("TENON_EXPLAIN");
+  const char *what = tn_environment("TENON_TRACE"), *how = tn_environment("TENON_EXPLAIN");
   bool is_once = how && strcmp(how, "1") == 0, is_all = how && strcmp(how, "all") == 0;
   tn_mutex_lock(&lock);
   bool goes_on = file != NULL; /* the file of before a shutdown: not to be emptied */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "base/trust.h"
 #include "dispatch/frame.h"
 #include "dispatch/registry.h"
 #include "loader/binary.h"
@@ -16,6 +17,7 @@
 #include "loader/library.h"
 #include "loader/locate.h"
 #include "loader/needed.h"
+#include "loader/policy.h"
 
 typedef const tenon_descriptor_t *(*entry_fn)(void);
 
@@ -24,6 +26,9 @@ typedef struct load_t {
   uint32_t flags;
   char path[TN_PATH_SIZE];
   tn_file_t file;
+  tn_file_identity_t identity;
+  int copy;       /* what is mapped in its place, where hashes count; -1: none */
+  bool is_copied; /* that is opened, since others could change the file */
   tn_binary_t binary;
   tn_text_t offences; /* of the step that is under way, one line each */
   tn_dynlib_t *dynlib;
@@ -72,7 +77,8 @@ static tenon_status_t locate(load_t *load) {
 }
 
 static tenon_status_t read_file(load_t *load) {
-  tenon_status_t status = tn_file_map(load->path, &load->file);
+  tenon_status_t status = tn_file_map_real(load->path, &load->file, &load->identity);
+  if (status == TENON_OK && tn_policy_has_hashes()) status = tn_file_copy(load->path, &load->file, &load->copy);
   return status == TENON_OK ? status : tn_fail(status, "%s", tn_reason(load->path));
 }
 
@@ -82,18 +88,7 @@ static tenon_status_t inspect(load_t *load) {
   return TENON_OK; /* the next step ends what reading alone can find, so that one message has all of it */
 }
 
-static tenon_status_t check_owner(load_t *load, const char *path) {
-  bool is_private = false;
-  TN_TRY(tn_file_is_private(path, &is_private));
-  if (!is_private)
-    tn_binary_offence(&load->offences,
-                      "TENON_LOAD_STRICT: %s must belong to this user or to root, and nobody else may "
-                      "write to it (chmod go-w)",
-                      path);
-  return TENON_OK;
-}
-
-/* What strict loading refuses and the default lets pass; and what the caller's flags ask of the file. */
+/* The rules of the process, and what the caller's flags ask of the file. */
 static tenon_status_t check_policy(load_t *load) {
   const tn_binary_t *binary = &load->binary;
   tenon_status_t status = has_offences(load) ? TENON_INVALID : TENON_DENIED;
@@ -113,22 +108,7 @@ static tenon_status_t check_policy(load_t *load) {
                       "missing or refused): load it without that flag");
   }
   tn_text_clear(&words);
-  if (load->flags & TENON_LOAD_STRICT) {
-    char folder[TN_PATH_SIZE];
-    size_t size = (size_t)(strrchr(load->path, '/') - load->path);
-    memcpy(folder, load->path, size);
-    memcpy(folder + size, size ? "" : "/", size ? 1 : 2);
-    if (binary->starter_count) {
-      tn_binary_starters(&words, binary);
-      tn_binary_offence(&load->offences,
-                        "TENON_LOAD_STRICT: opening it runs code of its own (%s); use TENON_OPEN for what "
-                        "must happen first",
-                        tn_text_get(&words));
-    }
-    tn_text_clear(&words);
-    TN_TRY(check_owner(load, load->path));
-    TN_TRY(check_owner(load, folder));
-  }
+  TN_TRY(tn_policy_check(load->path, &load->file, binary, load->flags, &load->is_copied, &load->offences));
   return has_offences(load) ? status : TENON_OK;
 }
 
@@ -137,8 +117,12 @@ static tenon_status_t find_loaded(load_t *load) {
   return TENON_OK;
 }
 
-/* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
 static tenon_status_t open_bridged(load_t *load) {
+  if (load->is_copied)
+    return tn_fail(TENON_DENIED,
+                   "others could change it after its hash was found, and bridge %s opens it by its path: "
+                   "see tenon doctor for who",
+                   load->bridge->name);
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, load->path, NULL};
   load->bridged = (tenon_bridged_t){.size = sizeof load->bridged};
   TN_TRY(load->bridge->open(&call, &load->bridged));
@@ -146,15 +130,23 @@ static tenon_status_t open_bridged(load_t *load) {
   return load->descriptor ? TENON_OK : tn_fail(TENON_INTERNAL, "bridge %s gives no descriptor", load->bridge->name);
 }
 
-static tenon_status_t open_file(load_t *load) {
-  if (load->bridge) return open_bridged(load);
-  tenon_status_t status = tn_dynlib_open(load->path, &load->dynlib);
-  if (status == TENON_OK) return status;
+/* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
+static tenon_status_t open_own(load_t *load) {
+  tenon_status_t status =
+      load->is_copied ? tn_dynlib_open_copy(load->copy, &load->dynlib) : tn_dynlib_open(load->path, &load->dynlib);
+  if (status == TENON_OK && load->is_copied) load->copy = -1;
+  if (status != TENON_UNAVAILABLE) return status;
   const char *reason = tn_reason(load->path);
   tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
                     strstr(reason, "undefined symbol") ? "; link the library that defines it" : "");
   tn_needed_missing(&load->binary, load->path, &load->offences);
   return status;
+}
+
+static tenon_status_t open_file(load_t *load) {
+  TN_TRY(load->bridge ? open_bridged(load) : open_own(load));
+  if (load->is_copied || tn_file_is_same(load->path, &load->identity)) return TENON_OK;
+  return tn_fail(TENON_ABORTED, "it was changed while it was loaded: load it again");
 }
 
 static tenon_status_t query(load_t *load) {
@@ -185,7 +177,7 @@ static tenon_status_t (*const steps[])(load_t *load) = {locate,    read_file, in
 /* One that is none of Tenon's is loaded again by the bridge that knows it. */
 static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_bridge_table_t *bridge, bool is_bridge,
                                 tenon_library_t **out_library) {
-  load_t load = {.given = path, .flags = flags, .bridge = bridge, .is_bridge = is_bridge};
+  load_t load = {.given = path, .flags = flags, .bridge = bridge, .is_bridge = is_bridge, .copy = -1};
   tenon_status_t status = TENON_OK;
   bool is_foreign = false;
   tn_mutex_lock(&loading);
@@ -203,7 +195,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
     is_foreign = (bridge = tn_bridge_of_library(&load.file)) != NULL;
   if (status != TENON_OK && load.binary.no_entry && !is_bridge && !bridge && *tn_bridges_refused())
     tn_binary_offence(&load.offences, "bridges that do not open: %s", tn_bridges_refused());
-  tn_file_unmap(&load.file);
+  tn_file_unmap(&load.file), tn_copy_close(load.copy);
   if (is_foreign) {
     tn_text_clear(&load.offences);
     return load_file(path, flags, bridge, false, out_library);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
+
 /* Puts FOLDER/NAME together, with $ORIGIN replaced by the folder of `path`. */
 static tn_found_t try_folder(const char *folder, size_t size, const char *path, const char *name, char *out,
                              size_t capacity) {
@@ -76,7 +78,7 @@ tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const cha
     strcpy(out_path, name);
     return tn_file_exists(name) ? TN_FOUND : TN_MISSING;
   }
-  const char *environment = getenv("LD_LIBRARY_PATH");
+  const char *environment = tn_environment("LD_LIBRARY_PATH");
   const char *places[] = {binary->is_run_path_first ? binary->run_path : environment,
                           binary->is_run_path_first ? environment : binary->run_path,
                           "/lib64:/usr/lib64:/lib:/usr/lib"};

@@ -3,6 +3,7 @@ exceptions of the right class.  Run with a Python that has NumPy (.venv), and wi
 import array
 import ast
 import gc
+import hashlib
 import importlib
 import inspect
 import json
@@ -474,6 +475,45 @@ class Names(unittest.TestCase):
             tenon.load("none.c")
         with self.assertRaisesRegex(TypeError, "is no source"):
             tenon.load("some.so", options=["-O1"])
+
+    def test_rules_for_loading(self):
+        good, other = os.path.join(FOLDER, "rules", "good.so"), os.path.join(FOLDER, "rules", "other.so")
+        os.makedirs(os.path.dirname(good))
+        for path, name in ((good, "ruled"), (other, "ruled_too")):
+            with open(path[:-3] + ".c", "w", encoding="utf-8") as file:
+                file.write(LATER.replace("later", name))
+            subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(ROOT, "include"), path[:-3] + ".c", "-o", path], check=True)
+        with open(good, "rb") as file:
+            accepted = hashlib.sha256(file.read()).hexdigest()
+        self.addCleanup(tenon.policy)
+        tenon.policy(folders=["/nowhere"])
+        with self.assertRaisesRegex(tenon.DeniedError, r"good.so: rule folders \(tenon_policy_set\): it is not in /nowhere"):
+            tenon.load(good)
+        tenon.policy(folders=[os.path.relpath(FOLDER)], hashes=[accepted], inert=True)
+        tenon.load(good, unloadable=True).unload()
+        with self.assertRaisesRegex(tenon.DeniedError, "rule sha256"):
+            tenon.load(other)
+        os.chmod(good, 0o666)
+        tenon.policy(private=True)
+        with self.assertRaisesRegex(tenon.DeniedError, r"good.so may be written to by everybody \(mode 0666\)"):
+            tenon.load(good)
+        with self.assertRaisesRegex(tenon.InvalidError, "hash 'abc': expected SHA-256"):
+            tenon.policy(hashes=["abc"])
+        with self.assertRaises(TypeError):
+            tenon.policy(folders="/opt/ops")
+        with self.assertRaises(tenon.DeniedError):  # what was set before
+            tenon.load(good)
+        tenon.policy()
+        tenon.load(good, unloadable=True).unload()
+
+    def test_a_name_is_not_looked_for_in_the_current_folder(self):
+        before = os.getcwd()
+        os.chdir(FOLDER)
+        self.addCleanup(os.chdir, before)
+        with open("planted.so", "w", encoding="utf-8"):
+            pass
+        with self.assertRaisesRegex(tenon.NotFoundError, "the file of that name in the current folder is ./planted.so"):
+            tenon.load("planted.so")
 
     def test_libraries_that_cannot_be_loaded(self):
         with self.assertRaisesRegex(tenon.NotFoundError, "nowhere.so"):

@@ -220,8 +220,8 @@ TEST("strict loading refuses what the default reports") {
       {SCRATCH "/no_entry.so", TENON_LOAD_STRICT, TENON_INVALID, 1, {"does not export"}},
   };
   static const char *const names[] = {"constructor", "init", "resolver", "no_entry", "good"};
-  static const char *const others[4] = {"scratch/good.so must belong to this user", "chmod go-w"};
-  static const char *const folder[4] = {"scratch/good.so must belong", "scratch must belong"};
+  static const char *const others[4] = {"scratch/good.so may be written to by others (mode 0646): chmod go-w"};
+  static const char *const folder[4] = {"scratch/good.so may be", "scratch may be written to by everybody"};
   tenon_library_t *library;
   char from[1024], to[1024];
   (void)mkdir(SCRATCH, 0755);
@@ -371,9 +371,9 @@ TEST("a library in use stays until it is free") {
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
 TEST("a name is looked for in the library path") {
-  static const char *const unset[4] = {"cannot load good: no such file here, and TENON_LIBRARY_PATH is not set"};
-  static const char *const absent[4] = {
-      "cannot load nobody: no such file here, nor in the folders of TENON_LIBRARY_PATH (/nowhere:"};
+  static const char *const unset[4] = {
+      "cannot load good: a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set"};
+  static const char *const absent[4] = {"cannot load nobody: not in the folders of TENON_LIBRARY_PATH (/nowhere:"};
   static const char *const names[] = {"newer", "newer.so", "libnewer", "libnewer.so"};
   tenon_library_t *first, *library;
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
@@ -390,6 +390,22 @@ TEST("a name is looked for in the library path") {
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
 }
 
+TEST("a name is not looked for in the current folder") {
+  static const char *const unset[4] = {"is not set", "; the file of that name in the current folder is ./libopens.so"};
+  static const char *const elsewhere[4] = {"/nowhere",
+                                           "; the file of that name in the current folder is ./libopens.so"};
+  char before[4096];
+  tenon_library_t *library = NULL;
+  CHECK(getcwd(before, sizeof before) && chdir(TEST_LIBRARIES) == 0);
+  check_refused("libopens.so", 0, TENON_NOT_FOUND, 1, unset);
+  CHECK(setenv("TENON_LIBRARY_PATH", "/nowhere", 1) == 0);
+  check_refused("libopens.so", 0, TENON_NOT_FOUND, 1, elsewhere);
+  CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
+  CHECK_STATUS(tenon_library_load("./libopens.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  tenon_library_release(library);
+  CHECK(chdir(before) == 0);
+}
+
 /* ---- the report ------------------------------------------------------------------------------------------------- */
 
 TEST("the report says what a file is without running it") {
@@ -398,7 +414,7 @@ TEST("the report says what a file is without running it") {
   } cases[] = {
       {PLANTED("good"), {"kind:          shared object\n", "entry:         tenon_library()\n", "\nproblems: none\n"}},
       {PLANTED("constructor"),
-       {"initialisers:  set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY (TENON_LOAD_STRICT", "problems: none"}},
+       {"initialisers:  set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY (the rule inert", "problems: none"}},
       {PLANTED("needs_gone"),
        {"libplanted_gone.so.1 (not found)", "other exports: call_gone\n", "problems:\n  - it needs libplanted_gone"}},
       {PLANTED("pinned"), {"unloadable:    no, because of its flag NODELETE"}},
