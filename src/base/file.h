@@ -26,6 +26,8 @@ bool tn_file_of_address(const void *address, char *out_path, size_t capacity);
 tenon_status_t tn_file_is_private(const char *path, bool *out_private);
 /* Size and time of the last change, in nanoseconds since 1970; false: it is not there. */
 bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed);
+/* Tells files apart that stand at one path one after the other, as long as the earlier one is open or mapped; 0: it is not there. */
+uint64_t tn_file_number(const char *path);
 /* Writes a file, or puts another in its place in one step: who has it open or mapped keeps what was there.  `mode` is of a
  * new file, less what the process's umask takes away. */
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode);

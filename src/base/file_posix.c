@@ -102,6 +102,11 @@ bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed) {
   return true;
 }
 
+uint64_t tn_file_number(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 static bool write_all(int file, const char *data, size_t size) {
