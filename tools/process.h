@@ -7,6 +7,9 @@
 
 /* The program takes this one's place; false if it cannot. */
 bool process_become(const texts_t *command, text_t *why);
+/* Runs the program to its end; what it prints on stdout is not shown, what it says on stderr is this one's.  False, with the reason:
+ * it cannot be run, or its exit status is not 0. */
+bool process_run(const texts_t *command, text_t *why);
 
 /* Work in forked children, so that a crash is the end of one item and not of the command.  Each child begins with
  * `start` and then does every jobs-th item; when it dies, or is past the time for one item, a new one goes on after

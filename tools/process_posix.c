@@ -6,9 +6,11 @@
 #include "process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 bool process_become(const texts_t *command, text_t *why) {
@@ -19,5 +21,25 @@ bool process_become(const texts_t *command, text_t *why) {
   execv(arguments[0], arguments);
   text_add(why, "cannot run '%s': %s", arguments[0], strerror(errno));
   free(arguments);
+  return false;
+}
+
+bool process_run(const texts_t *command, text_t *why) {
+  int state = 0;
+  fflush(stdout), fflush(stderr);
+  const pid_t id = fork();
+  if (id < 0) return text_add(why, "cannot start a process: %s", strerror(errno)), false;
+  if (id == 0) {
+    const int nowhere = open("/dev/null", O_WRONLY);
+    text_t reason = {NULL, 0, 0, false};
+    if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
+    process_become(command, &reason);
+    fprintf(stderr, "tenon: %s\n", text_get(&reason));
+    _exit(127);
+  }
+  while (waitpid(id, &state, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return true;
+  if (WIFSIGNALED(state)) text_add(why, "'%s' ended by signal %d", command->items[0], WTERMSIG(state));
+  else text_add(why, "'%s' ended with exit status %d", command->items[0], WEXITSTATUS(state));
   return false;
 }

@@ -9,6 +9,7 @@ bool system_is_terminal(bool error_stream); /* stdout, or stderr */
 int32_t system_terminal_width(void);        /* of stdout; 0: it is no terminal */
 double system_clock_ms(void);               /* monotonic */
 int32_t system_processors(void);
+void system_processor(text_t *out_name); /* what it is called, "cpu" where nothing says */
 /* The folder that holds the running command; false where the system does not say. */
 bool system_own_folder(text_t *out_folder);
 
@@ -22,6 +23,8 @@ bool system_is_file(const char *path);
 bool system_is_folder(const char *path);
 /* Names in a folder, sorted, without "." and "..". */
 bool system_list_folder(const char *path, texts_t *out_names, text_t *why);
+/* An empty file of this process's own; the caller removes it. */
+bool system_temporary_file(text_t *out_path);
 /* Makes the folder and those above it that lack; fine if it is there. */
 bool system_make_folder(const char *path, text_t *why);
 

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -33,6 +34,16 @@ double system_clock_ms(void) {
 int32_t system_processors(void) {
   long count = sysconf(_SC_NPROCESSORS_ONLN);
   return count > 0 && count < 4096 ? (int32_t)count : 1;
+}
+
+void system_processor(text_t *out_name) {
+  char line[512] = "";
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file && fgets(line, sizeof line, file) && strncmp(line, "model name", 10) != 0) continue;
+  const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+  if (colon) text_bytes(out_name, colon + 2, strcspn(colon + 2, "\n"));
+  else text_add(out_name, "cpu");
+  if (file) fclose(file);
 }
 
 bool system_own_folder(text_t *out_folder) {
@@ -90,6 +101,15 @@ bool system_list_folder(const char *path, texts_t *out_names, text_t *why) {
   if (!fine) text_add(why, "%s: out of memory", path);
   texts_sort(out_names);
   return fine;
+}
+
+bool system_temporary_file(text_t *out_path) {
+  const char *folder = getenv("TMPDIR");
+  text_add(out_path, "%s/tenon-XXXXXX", folder && *folder ? folder : "/tmp");
+  int file = out_path->failed ? -1 : mkstemp(out_path->data);
+  if (file < 0) return text_clear(out_path), false;
+  close(file);
+  return true;
 }
 
 bool system_make_folder(const char *path, text_t *why) {

@@ -79,6 +79,15 @@ TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text
  * says what holds it: other handles, bound calls, graphs, executables, libraries that use its operators, a call that is in
  * it on another thread.  Handles of its operators (tenon_op_t) are not valid any more. */
 TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
+/* Reads the library's file anew (path NULL), or another one, and puts it in the place of what is loaded, at once and as a whole; a
+ * file that is unchanged is left alone.  Operators of the same schema (TYPES, SHAPES, WHERE, TRAITS and VERSION too) keep their
+ * handles: calls by old ones go to the new kernels, infer results anew, and get a state anew; each executable is prepared anew at
+ * its next run, while runs that are under way end as they began.  Of others the handles fail from then on, saying so.
+ * PRECONDITION, and everything stays as it was: an operator of another schema, or one that is there no more, is held by a graph,
+ * an executable, a bound call or another library, and the message says what changed and who holds it.  Other errors: as of
+ * tenon_library_load.  What was loaded before stays mapped, and its TENON_OPEN is ended, when the library goes.  Any thread;
+ * others may be calling. */
+TENON_API tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);

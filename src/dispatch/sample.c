@@ -8,7 +8,7 @@
 #include "core/value.h"
 #include "dispatch/trial.h"
 
-int32_t tenon_op_sample_count(const tenon_op_t *op) { return (int32_t)tn_trial_count(op); }
+int32_t tenon_op_sample_count(const tenon_op_t *op) { return (int32_t)tn_trial_count(tn_op_now(op)); }
 
 /* A list's tensors, each a reference of the caller's. */
 static tenon_status_t take_list(tenon_tensor_t *list, tenon_value_t *out) {
@@ -59,6 +59,7 @@ static tenon_status_t sample(const tenon_op_t *op, const tenon_sample_t *from, t
 tenon_status_t tenon_op_sample(const tenon_op_t *op, const tenon_sample_t *options, tenon_value_t *out_values) {
   tenon_sample_t full = {.size = sizeof full};
   tn_arena_t arena = {NULL};
+  op = tn_op_now(op);
   memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
   memset(out_values, 0, (op->input_count + op->schema.attr_count) * sizeof *out_values);
   tn_trial_t *trial = tn_arena_allocate(&arena, sizeof *trial);

@@ -54,6 +54,8 @@ struct tenon_graph_t {
   size_t subgraph_count, subgraph_capacity;
   const tn_library_t **libraries; /* in use: of the nodes' operators, each once */
   size_t library_count, library_capacity;
+  tenon_op_t **ops; /* the nodes' operators, each once */
+  size_t op_count, op_capacity;
   tenon_tensor_t **kept; /* retained: tensors of attributes */
   size_t kept_count, kept_capacity;
   struct tenon_executable_t *executable; /* of a subgraph, made on first evaluation */

@@ -356,8 +356,8 @@ static tenon_status_t run_beside(tenon_executable_t *e, tenon_tensor_t *const *i
   return status;
 }
 
-tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
-                                    tenon_tensor_t **outputs, tenon_profile_t *profile) {
+static tenon_status_t run_executable(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
+                                     tenon_tensor_t **outputs, tenon_profile_t *profile) {
   if (!executable->is_planned) {
     TN_TRY(check_inputs(executable, inputs));
     return tn_eager_run(executable, inputs, outputs, profile);
@@ -381,6 +381,17 @@ tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor
   run->next = executable->idle;
   executable->idle = run;
   tn_mutex_unlock(&executable->lock);
+  return status;
+}
+
+tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
+                                    tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  if (__builtin_expect(!tn_executable_is_old(executable), 1))
+    return run_executable(executable, inputs, outputs, profile);
+  tenon_executable_t *now;
+  TN_TRY(tn_executable_current(executable, &now));
+  tenon_status_t status = run_executable(now, inputs, outputs, profile);
+  tenon_executable_release(now);
   return status;
 }
 
@@ -453,7 +464,7 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
   tn_mutex_unlock(&e->lock);
 }
 
-tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, char **out_text) {
+static tenon_status_t dump(tenon_executable_t *e, const char *what, char **out_text) {
   tn_text_t text = {0};
   if (strcmp(what, "graph") == 0) return tenon_graph_dump(e->graph, out_text);
   if (strcmp(what, "plan") == 0) {
@@ -477,4 +488,12 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, ch
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
+}
+
+tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what, char **out_text) {
+  tenon_executable_t *now;
+  TN_TRY(tn_executable_current(executable, &now));
+  tenon_status_t status = dump(now, what, out_text);
+  tenon_executable_release(now);
+  return status;
 }

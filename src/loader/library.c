@@ -2,10 +2,12 @@
  * open_file run nothing of the file, and each refuses with one message that lists every offence it found.
  * Invariant: `loading` is held from the look whether a file is loaded until its library is in the registry, so that two
  * threads that load one file get one library. */
+#include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/dynlib.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -36,6 +38,7 @@ typedef struct load_t {
   const tenon_bridge_table_t *bridge; /* the file is of another system */
   tenon_bridged_t bridged;
   bool is_bridge;        /* the file is to be a bridge itself */
+  tn_library_t *old;     /* set: its newest generation is to be replaced */
   tn_library_t *library; /* set: done, with a reference that is ours */
   bool is_new;
 } load_t;
@@ -45,6 +48,9 @@ static tn_mutex_t loading = TN_MUTEX_INIT;
 /* The only places where the public name and the registry's meet. */
 static tn_library_t *inside(const tenon_library_t *library) { return (tn_library_t *)(uintptr_t)library; }
 static tenon_library_t *outside(tn_library_t *library) { return (tenon_library_t *)library; }
+
+/* The first generation stands for all outside. */
+static tn_library_t *now(const tenon_library_t *library) { return tn_library_now(inside(library)); }
 
 static void hold(tn_library_t *library) { __atomic_fetch_add(&library->references, 1, __ATOMIC_RELAXED); }
 
@@ -112,7 +118,35 @@ static tenon_status_t check_policy(load_t *load) {
   return has_offences(load) ? status : TENON_OK;
 }
 
+static bool is_file_of(const load_t *load, const tn_library_t *library) {
+  const tn_file_identity_t *a = &load->identity, *b = &library->file;
+  return a->device == b->device && a->number == b->number && a->size == b->size && a->modified == b->modified;
+}
+
+/* Its own file, unchanged: there is nothing to do.  Another file must not be loaded already. */
+static tenon_status_t find_replaced(load_t *load) {
+  const bool is_own = strcmp(load->path, load->old->path) == 0;
+  tn_library_t *other = is_own ? NULL : tn_registry_library(load->path);
+  if (other) {
+    tn_registry_release(other);
+    return tn_fail(TENON_EXISTS, "%s is loaded already, as library %s", load->path, other->name);
+  }
+  if (is_own && is_file_of(load, load->old)) load->library = load->old;
+  return TENON_OK;
+}
+
+/* The system's loader takes a path that it has seen for the file that it had then; so each reload spells it another way, by parts
+ * that lead nowhere: "/a/b.so", "/a/./b.so", "/a/.//b.so", ... */
+static void spell(const load_t *load, char *out, size_t capacity) {
+  const char *name = strrchr(load->path, '/') + 1;
+  int at = snprintf(out, capacity, "%.*s", (int)(name - load->path), load->path);
+  for (uint64_t number = load->old ? tn_registry_reloads() + 1 : 0; number && at < (int)capacity; number >>= 1)
+    at += snprintf(out + at, capacity - (size_t)at, number & 1 ? ".//" : "./");
+  if (at < (int)capacity) snprintf(out + at, capacity - (size_t)at, "%s", name);
+}
+
 static tenon_status_t find_loaded(load_t *load) {
+  if (load->old) return find_replaced(load);
   load->library = tn_registry_library(load->path);
   return TENON_OK;
 }
@@ -132,9 +166,16 @@ static tenon_status_t open_bridged(load_t *load) {
 
 /* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
 static tenon_status_t open_own(load_t *load) {
+  char path[TN_PATH_SIZE + 256];
+  spell(load, path, sizeof path);
   tenon_status_t status =
-      load->is_copied ? tn_dynlib_open_copy(load->copy, &load->dynlib) : tn_dynlib_open(load->path, &load->dynlib);
+      load->is_copied ? tn_dynlib_open_copy(load->copy, &load->dynlib) : tn_dynlib_open(path, &load->dynlib);
   if (status == TENON_OK && load->is_copied) load->copy = -1;
+  for (const tn_library_t *l = load->old; l && status == TENON_OK; l = l->older)
+    if (l->dynlib == load->dynlib && !is_file_of(load, l)) /* that of an earlier generation may come again */
+      return tn_fail(TENON_PRECONDITION,
+                     "the file was written over where it is, so what is loaded is damaged: start again, "
+                     "and replace it by renaming a new file, as compilers do");
   if (status != TENON_UNAVAILABLE) return status;
   const char *reason = tn_reason(load->path);
   tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
@@ -162,9 +203,16 @@ static tenon_status_t verify(load_t *load) {
 }
 
 static tenon_status_t enter(load_t *load) {
+  if (load->old) {
+    TN_TRY(tn_registry_replace(load->old, load->descriptor, load->path, &load->offences, &load->library));
+    load->library->dynlib = load->dynlib;
+    load->library->file = load->identity;
+    return TENON_OK;
+  }
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
                          load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
   load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
+  load->library->file = load->identity;
   load->is_new = true;
   return TENON_OK;
 }
@@ -215,6 +263,32 @@ tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_librar
   return load_file(path, flags, NULL, false, out_library);
 }
 
+/* Under `loading`, as loads are. */
+static tenon_status_t reload(load_t *load) {
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&loading);
+  load->old = tn_library_now(load->old);
+  if (!load->given) load->given = load->old->path;
+  if (!load->old->dynlib) status = tn_fail(TENON_PRECONDITION, "it was not loaded from a file of Tenon's own kind");
+  load->flags = __atomic_load_n(&load->old->is_unloadable, __ATOMIC_RELAXED) ? TENON_LOAD_UNLOADABLE : 0;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load->library; i++)
+    status = steps[i](load);
+  if (status != TENON_OK) tn_dynlib_close(load->dynlib);
+  tn_mutex_unlock(&loading);
+  tn_file_unmap(&load->file), tn_copy_close(load->copy);
+  return status;
+}
+
+tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path) {
+  if (!library) return tn_fail(TENON_INVALID, "cannot reload a library: the handle is NULL");
+  load_t load = {.given = path, .old = inside(library), .copy = -1};
+  tenon_status_t status = reload(&load);
+  if (status != TENON_OK)
+    status = refuse(status, "reload", *load.path ? load.path : tenon_library_name(library), &load.offences);
+  tn_text_clear(&load.offences);
+  return status;
+}
+
 tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, true, NULL); }
 
 tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
@@ -251,13 +325,14 @@ tenon_status_t tenon_library_unload(tenon_library_t *library) {
   return tn_registry_unload(inside(library));
 }
 
-const char *tenon_library_name(const tenon_library_t *library) { return inside(library)->name; }
-const char *tenon_library_version(const tenon_library_t *library) { return inside(library)->version; }
-const char *tenon_library_path(const tenon_library_t *library) { return inside(library)->path; }
-int32_t tenon_library_op_count(const tenon_library_t *library) { return (int32_t)inside(library)->op_count; }
+const char *tenon_library_name(const tenon_library_t *library) { return now(library)->name; }
+const char *tenon_library_version(const tenon_library_t *library) { return now(library)->version; }
+const char *tenon_library_path(const tenon_library_t *library) { return now(library)->path; }
+int32_t tenon_library_op_count(const tenon_library_t *library) { return (int32_t)now(library)->op_count; }
 int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting) {
   return tn_registry_extended(inside(library), out_waiting);
 }
 const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index) {
-  return index >= 0 && index < tenon_library_op_count(library) ? inside(library)->ops[index] : NULL;
+  const tn_library_t *newest = now(library);
+  return index >= 0 && index < (int32_t)newest->op_count ? newest->ops[index] : NULL;
 }
