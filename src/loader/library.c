@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "dispatch/frame.h"
 #include "dispatch/registry.h"
+#include "isolation/isolation.h"
 #include "loader/binary.h"
 #include "loader/bridge.h"
 #include "loader/library.h"
@@ -30,8 +31,9 @@ typedef struct load_t {
   const tenon_descriptor_t *descriptor;
   const tenon_bridge_table_t *bridge; /* the file is of another system */
   tenon_bridged_t bridged;
-  bool is_bridge;        /* the file is to be a bridge itself */
-  tn_library_t *library; /* set: done, with a reference that is ours */
+  const tenon_isolation_t *isolation; /* with TENON_LOAD_ISOLATED; NULL: defaults */
+  bool is_bridge;                     /* the file is to be a bridge itself */
+  tn_library_t *library;              /* set: done, with a reference that is ours */
   bool is_new;
 } load_t;
 
@@ -134,7 +136,17 @@ static tenon_status_t check_policy(load_t *load) {
 
 static tenon_status_t find_loaded(load_t *load) {
   load->library = tn_registry_library(load->path);
-  return TENON_OK;
+  if (!load->library || !(load->flags & TENON_LOAD_ISOLATED)) return TENON_OK;
+  const bool is_isolated = load->library->places;
+  if (is_isolated && tn_isolation_same(load->library->context, load->isolation)) return TENON_OK;
+  tn_registry_release(load->library), load->library = NULL;
+  return tn_fail(TENON_PRECONDITION, is_isolated ? "it is loaded already, isolated with other settings: unload it first"
+                                                 : "it is loaded already, into this process itself: unload it first");
+}
+
+static tenon_status_t open_isolated(load_t *load) {
+  load->bridged.destroy = tn_isolation_close;
+  return tn_isolation_open(load->path, load->flags, load->isolation, &load->descriptor, &load->bridged.context);
 }
 
 /* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
@@ -147,6 +159,7 @@ static tenon_status_t open_bridged(load_t *load) {
 }
 
 static tenon_status_t open_file(load_t *load) {
+  if (load->flags & TENON_LOAD_ISOLATED) return open_isolated(load);
   if (load->bridge) return open_bridged(load);
   tenon_status_t status = tn_dynlib_open(load->path, &load->dynlib);
   if (status == TENON_OK) return status;
@@ -158,7 +171,7 @@ static tenon_status_t open_file(load_t *load) {
 }
 
 static tenon_status_t query(load_t *load) {
-  if (load->bridge) return TENON_OK;
+  if (load->descriptor) return TENON_OK;
   entry_fn entry = (entry_fn)tn_dynlib_function(load->dynlib, TN_ENTRY);
   load->descriptor = entry ? entry() : NULL;
   if (!load->descriptor) tn_binary_offence(&load->offences, "its function " TN_ENTRY "() gave no descriptor");
@@ -171,7 +184,9 @@ static tenon_status_t verify(load_t *load) {
 
 static tenon_status_t enter(load_t *load) {
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
-                         load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
+                         (load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0) |
+                             (load->flags & TENON_LOAD_ISOLATED ? TN_ADD_ISOLATED : 0),
+                         &load->offences, &load->library));
   load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
   load->is_new = true;
   return TENON_OK;
@@ -183,9 +198,9 @@ static tenon_status_t (*const steps[])(load_t *load) = {locate,    read_file, in
 /* ---- loading and adding --------------------------------------------------------------------------------------- */
 
 /* One that is none of Tenon's is loaded again by the bridge that knows it. */
-static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_bridge_table_t *bridge, bool is_bridge,
-                                tenon_library_t **out_library) {
-  load_t load = {.given = path, .flags = flags, .bridge = bridge, .is_bridge = is_bridge};
+static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
+                                const tenon_bridge_table_t *bridge, bool is_bridge, tenon_library_t **out_library) {
+  load_t load = {.given = path, .flags = flags, .isolation = isolation, .bridge = bridge, .is_bridge = is_bridge};
   tenon_status_t status = TENON_OK;
   bool is_foreign = false;
   tn_mutex_lock(&loading);
@@ -197,6 +212,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
     if (!out_library) tn_registry_release(load.library);
   } else {
     tn_dynlib_close(load.dynlib);
+    if (flags & TENON_LOAD_ISOLATED && load.bridged.context) tn_isolation_close(load.bridged.context);
   }
   tn_mutex_unlock(&loading);
   if (status != TENON_OK && load.binary.no_entry && !bridge && !is_bridge)
@@ -206,7 +222,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
   tn_file_unmap(&load.file);
   if (is_foreign) {
     tn_text_clear(&load.offences);
-    return load_file(path, flags, bridge, false, out_library);
+    return load_file(path, flags, isolation, bridge, false, out_library);
   }
   if (status != TENON_OK) status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
   else if (out_library) *out_library = outside(load.library);
@@ -214,16 +230,34 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
   return status;
 }
 
-tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
-  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE;
+static tenon_status_t load_with(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
+                                tenon_library_t **out_library) {
+  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE | TENON_LOAD_ISOLATED;
   if (out_library) *out_library = NULL;
   if (!path) return tn_fail(TENON_INVALID, "cannot load a library: the path is NULL");
   if (flags & ~known) return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x", path, flags & ~known);
   TN_TRY(tenon_start());
-  return load_file(path, flags, NULL, false, out_library);
+  return load_file(path, flags, isolation, NULL, false, out_library);
 }
 
-tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, true, NULL); }
+tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
+  return load_with(path, flags, NULL, out_library);
+}
+
+tenon_status_t tenon_library_load_isolated(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
+                                           tenon_library_t **out_library) {
+  return load_with(path, flags | TENON_LOAD_ISOLATED, isolation, out_library);
+}
+
+tenon_status_t tenon_library_tensor_create(tenon_library_t *library, tenon_dtype_t dtype, int32_t ndim,
+                                           const int64_t *shape, tenon_tensor_t **out_tensor) {
+  if (!library || !inside(library)->places)
+    return tn_fail(TENON_PRECONDITION, "cannot make a shared tensor: the library is %s",
+                   library ? "not isolated" : "NULL");
+  return tn_isolation_tensor(inside(library)->context, dtype, ndim, shape, out_tensor);
+}
+
+tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, NULL, true, NULL); }
 
 tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
                                  tenon_library_t **out_library) {
