@@ -127,7 +127,7 @@ static tenon_status_t start(tn_client_t *client, uint32_t index) {
   x.number = child->number, x.slot = UINT32_MAX, x.name = client->wanted.path;
   const int64_t least = (int64_t)START_LEAST * 1000000000;
   x.until = tn_now() + (client->deadline > least ? client->deadline : least);
-  switch (tn_exchange_wait(&x, &post->start, TN_SLOT_CALL, &(tn_patience_t){0, 0}, "loading")) {
+  switch (tn_exchange_wait(&x, &post->start, TN_SLOT_CALL, &(tn_patience_t){0, 0, 0}, "loading")) {
   case TN_SLOT_REPLY: status = read_description(client, index); break;
   case TN_SLOT_ASK: status = refusal(client, index); break;
   default: return tn_exchange_died(&x);
@@ -157,7 +157,7 @@ tenon_status_t tn_client_create(const tn_control_t *wanted, int64_t deadline, tn
   client->wanted = *wanted, client->deadline = deadline, client->control_descriptor = -1;
   for (uint32_t i = 0; i < wanted->child_count; i++) {
     client->children[i].free = all_slots(client);
-    for (int s = 0; s < TN_SLOTS; s++) client->children[i].patience[s] = (tn_patience_t){wanted->spin, wanted->spin};
+    for (int s = 0; s < TN_SLOTS; s++) client->children[i].patience[s] = tn_patience(wanted->spin);
   }
   tn_mutex_lock(&lock);
   client->next = clients, clients = client;

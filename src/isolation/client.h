@@ -26,6 +26,7 @@ typedef struct tn_end_t { /* how a child ended, or is being ended */
   uint32_t number;        /* of the child; 0: none did */
   int32_t slot;           /* of the call that is to blame; -1: not known */
   tenon_status_t status;
+  bool is_lost; /* the keeper ended, and nobody knows how */
   char text[1024];
 } tn_end_t;
 

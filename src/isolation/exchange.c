@@ -19,7 +19,7 @@ enum { ASKS_MOST = 1 << 16, ASK_SIZE = 256 }; /* of one call, whose copies stay 
 /* ---- slots --------------------------------------------------------------------------------------------------------- */
 
 static void sleep_on(uint32_t *word, uint32_t value) {
-  tn_patience_t none = {0, 0};
+  tn_patience_t none = tn_patience(0);
   uint32_t ignored;
   tn_bell_wait(word, value, &ignored, &none, tn_now() + GLANCE);
 }
@@ -117,6 +117,7 @@ static void find_end(tn_exchange_t *x) {
   }
   if (__atomic_load_n(&control->ends[x->index].dead, __ATOMIC_ACQUIRE) != x->number) {
     snprintf(end->text, sizeof end->text, "was lost: the process that kept it ended");
+    end->is_lost = true;
     return;
   }
   if (control->ends[x->index].status == -1) {
@@ -144,10 +145,11 @@ tenon_status_t tn_exchange_died(tn_exchange_t *x) {
   tn_mutex_unlock(&child->lock);
   if (x->slot == UINT32_MAX) return tn_fail(end.status, "its process %s", end.text);
   const uint32_t others = ~__atomic_load_n(&child->free, __ATOMIC_RELAXED) & ((1u << x->client->wanted.slot_count) - 1);
+  x->is_bystander = end.is_lost; /* its keeper was to blame */
   const bool is_alone = end.slot < 0 && !(others & (others - 1));
   if (end.slot == (int32_t)x->slot || is_alone)
     return tn_fail(end.status, "%s: its isolated process %s; the next call starts it anew", x->name, end.text);
-  x->is_bystander = end.slot >= 0;
+  x->is_bystander |= end.slot >= 0;
   return tn_fail(end.status,
                  "%s: its isolated process ended while several calls were in it: it %s; the next call starts it anew",
                  x->name, end.text);

@@ -7,12 +7,14 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
@@ -287,6 +289,51 @@ static bool install(const tn_control_t *control, bool is_loading) {
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, is_loading ? 0 : SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
 }
 
+/* ---- folders ---------------------------------------------------------------------------------------------------- */
+
+enum {
+  READS = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+  WRITES = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+           LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+           LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+           LANDLOCK_ACCESS_FS_MAKE_SYM,
+  OF_FILES = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE
+};
+
+/* What is not there cannot be opened either. */
+static bool add_folder(int rules, const char *path, uint64_t access) {
+  struct stat about;
+  const int folder = open(path, O_PATH | O_CLOEXEC);
+  if (folder < 0) return errno == ENOENT || errno == EACCES;
+  if (fstat(folder, &about) == 0 && !S_ISDIR(about.st_mode)) access &= OF_FILES;
+  const struct landlock_path_beneath_attr rule = {.allowed_access = access, .parent_fd = folder};
+  const bool good = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
+  close(folder);
+  return good;
+}
+
+/* Those that the program named, and where libraries lie, so that this one loads. */
+static bool restrict_folders(const tn_control_t *control) {
+  static const char *const libraries[] = {"/lib",           "/lib64",           "/usr/lib",  "/usr/lib64",
+                                          "/usr/local/lib", "/etc/ld.so.cache", "/proc/self"};
+  const struct landlock_ruleset_attr all = {.handled_access_fs = READS | WRITES};
+  const int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all.handled_access_fs, 0);
+  char own[sizeof control->path];
+  if (rules < 0) return false;
+  bool good = true;
+  for (size_t i = 0; i < sizeof libraries / sizeof *libraries && good; i++)
+    good = add_folder(rules, libraries[i], READS);
+  memcpy(own, control->path, sizeof own);
+  *strrchr(own, '/') = 0;
+  good = good && add_folder(rules, *own ? own : "/", READS);
+  for (const char *at = control->readable; *at && good; at += strlen(at) + 1) good = add_folder(rules, at, READS);
+  for (const char *at = control->writable; *at && good; at += strlen(at) + 1)
+    good = add_folder(rules, at, READS | WRITES);
+  good = good && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
+  close(rules);
+  return good;
+}
+
 /* ---- both ------------------------------------------------------------------------------------------------------- */
 
 static bool limit(int what, uint64_t most) {
@@ -302,6 +349,7 @@ bool tn_lockdown_begin(const tn_control_t *control) {
   if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, OPEN_MOST)) return false;
   if (!SANITIZED && !limit(RLIMIT_DATA, used + control->memory)) return false;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+  if (control->has_folders && !restrict_folders(control)) return false;
   return install(control, true);
 }
 

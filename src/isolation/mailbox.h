@@ -77,10 +77,13 @@ typedef struct tn_control_t {
   } ends[TN_POSTS];
 } tn_control_t;
 
-/* How long to look before going to sleep: briefly where the last wait was longer than the most. */
+/* How long to look before going to sleep.  Where looking was in vain, half as long the next time, since whoever is waited for
+ * may want this very processor; every 16th time as long as at first, since that may have changed. */
 typedef struct tn_patience_t {
   int64_t most, now; /* nanoseconds */
+  uint32_t count;    /* of times in vain */
 } tn_patience_t;
+static inline tn_patience_t tn_patience(int64_t most) { return (tn_patience_t){most, most, 0}; }
 
 /* Waits while *word is `value`, asleep with *sleeps set; gives what it is then.  `until`: of tn_now(), 0: for ever; past it
  * `value` is given. */

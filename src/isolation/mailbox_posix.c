@@ -51,16 +51,16 @@ static void nap(uint32_t *word, uint32_t value, int64_t until) {
 uint32_t tn_bell_wait(uint32_t *word, uint32_t value, uint32_t *sleeps, tn_patience_t *patience, int64_t until) {
   uint32_t found = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   if (found != value) return found;
-  if (patience->now > 0 && (found = look(word, value, patience)) != value) return patience->now = patience->most, found;
-  int64_t begin = tn_now(), now = begin;
-  while (found == value && (!until || now < until)) {
+  if (patience->now > 0) {
+    if ((found = look(word, value, patience)) != value) return patience->now = patience->most, found;
+    patience->now = ++patience->count % 16 == 0 ? patience->most : patience->now / 2 + 1;
+  }
+  for (int64_t now = tn_now(); found == value && (!until || now < until); now = tn_now()) {
     __atomic_store_n(sleeps, 1, __ATOMIC_SEQ_CST);
     if ((found = __atomic_load_n(word, __ATOMIC_SEQ_CST)) == value) nap(word, value, until);
     found = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    now = tn_now();
   }
   __atomic_store_n(sleeps, 0, __ATOMIC_RELAXED);
-  patience->now = now - begin < patience->most ? patience->most : patience->most / 16;
   return found;
 }
 

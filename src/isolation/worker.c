@@ -97,7 +97,7 @@ static tenon_status_t take_seats(void) {
                            .number = (int)i,
                            .bell = &worker.post->slots[i],
                            .area = tn_post_slot(worker.mailbox, worker.child, i),
-                           .patience = {worker.control->spin, worker.control->spin}};
+                           .patience = tn_patience(worker.control->spin)};
     if (!tn_spawn(&thread, serve, &seats[i])) return tn_fail(TENON_UNAVAILABLE, "its threads cannot be started");
   }
   return TENON_OK;
@@ -106,13 +106,22 @@ static tenon_status_t take_seats(void) {
 static tenon_status_t load(void) {
   tenon_library_t *library;
   if (!tn_lockdown_begin(worker.control))
-    return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process: %s", strerror(errno));
+    return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process%s: %s",
+                   worker.control->has_folders ? " (folders need Landlock, Linux 5.13)" : "", strerror(errno));
   TN_TRY(tenon_library_load(worker.control->path, worker.control->flags, &library));
   TN_TRY(describe((const tn_library_t *)library));
   TN_TRY(take_seats());
   if (!tn_lockdown_finish(worker.control))
     return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process: %s", strerror(errno));
   return TENON_OK;
+}
+
+/* Why it does not load; the host says that it does not. */
+static const char *reason(void) {
+  const char *text = tn_error(), *path = strstr(text, worker.control->path);
+  const size_t size = strlen(worker.control->path);
+  return !strncmp(text, "cannot load ", 12) && path == text + 12 && !strncmp(path + size, ": ", 2) ? path + size + 2
+                                                                                                   : text;
 }
 
 void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control) {
@@ -124,11 +133,11 @@ void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control) {
   if (status != TENON_OK) {
     tn_wire_t wire = tn_wire(tn_post_slot(mailbox, child, 0), TN_MESSAGE_SIZE);
     tn_put(&wire, (uint64_t)status);
-    tn_put_text(&wire, tn_error());
+    tn_put_text(&wire, reason());
     worker.post->slots[0].size = wire.at;
   }
   tn_bell_ring(&start->state, TN_SLOT_CALL, status == TENON_OK ? TN_SLOT_REPLY : TN_SLOT_ASK, &start->host_sleeps);
-  tn_patience_t patience = {0, 0};
+  tn_patience_t patience = tn_patience(0);
   uint32_t never = 0, sleeps = 0;
   for (;;) tn_bell_wait(&never, 0, &sleeps, &patience, 0);
 }
