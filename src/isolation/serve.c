@@ -2,6 +2,7 @@
 #include "isolation/serve.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -109,11 +110,12 @@ typedef struct arguments_t {
   const tenon_value_t *attrs; /* NULL: defaults */
 } arguments_t;
 
-static tenon_status_t malformed(void) { return tn_fail(TENON_INTERNAL, "a message of the host is malformed"); }
+/* The host's messages are not: somebody in this process wrote over one, and it is better made anew. */
+static _Noreturn void malformed(void) { abort(); }
 
 static tenon_status_t get_arguments(tn_seat_t *seat, tn_unpack_t *u, arguments_t *out) {
   const uint64_t number = tn_get(&u->wire);
-  if (number >= seat->worker->op_count) return malformed();
+  if (number >= seat->worker->op_count) malformed();
   *out = (arguments_t){.op = seat->worker->ops[number], .number = (uint32_t)number};
   if (!out->op) return tn_fail(TENON_NOT_FOUND, "the operator is not there, in the isolated library's process");
   if (tn_get(&u->wire) == TN_STATE_KNOWN) {
@@ -121,11 +123,12 @@ static tenon_status_t get_arguments(tn_seat_t *seat, tn_unpack_t *u, arguments_t
     tn_mutex_lock(&lock);
     out->state = index < state_count ? states[index] : NULL;
     tn_mutex_unlock(&lock);
-    if (!out->state) return malformed();
+    if (!out->state) malformed();
     if (out->state->op == out->op) return out->attrs = out->state->attrs, (void)tn_get(&u->wire), TENON_OK;
   }
   out->attrs = tn_unpack_values(u, &out->op->schema);
-  return u->wire.failed ? malformed() : TENON_OK;
+  if (u->wire.failed) malformed();
+  return TENON_OK;
 }
 
 static void *state_of(const arguments_t *a) { return a->state ? a->state->state : NULL; }
@@ -228,7 +231,7 @@ static tenon_status_t run(tn_seat_t *seat, tn_unpack_t *u, tn_wire_t *reply) {
     results[o] = (result_t){.kind = kind};
     if (kind != TN_WIRE_ABSENT) wanted |= (uint64_t)1 << o;
   }
-  if (u->wire.failed) return malformed();
+  if (u->wire.failed) malformed();
   TN_TRY(check_bounds(&a, inputs, wanted, &has_bounds));
   for (uint32_t o = 0; o < a.op->output_count; o++)
     outputs[o] = has_bounds && results[o].kind != TN_WIRE_SAME ? NULL : given[o];
@@ -255,14 +258,14 @@ static tenon_status_t infer(tn_seat_t *seat, tn_unpack_t *u, tn_wire_t *reply) {
   tenon_meta_t *inputs[64], *outputs[64];
   uint32_t kind;
   TN_TRY(get_arguments(seat, u, &a));
-  if (!a.op->infer) return malformed();
+  if (!a.op->infer) malformed();
   for (uint32_t i = 0; i < a.op->input_count; i++) {
     inputs[i] = tn_unpack_meta(u, false);
     const tenon_tensor_t *value = tn_unpack_tensor(u, &kind);
     if (inputs[i]) inputs[i]->value = value;
   }
   for (uint32_t o = 0; o < a.op->output_count; o++) outputs[o] = tn_unpack_meta(u, true);
-  if (u->wire.failed) return malformed();
+  if (u->wire.failed) malformed();
   child_infer_t child = {.infer = {sizeof child.infer,
                                    TENON_PHASE_INFER,
                                    services(),
@@ -365,7 +368,7 @@ void tn_seat_serve(tn_seat_t *seat) {
     case TN_VERB_VALIDATE: status = validate(seat, &u, &reply); break;
     case TN_VERB_CREATE: status = create(seat, &u, &reply); break;
     case TN_VERB_DESTROY: status = destroy(&u, &reply); break;
-    default: status = malformed();
+    default: malformed();
     }
   }
   if (status != TENON_OK) {
