@@ -55,6 +55,9 @@ sim-seeds: build zoo ## streams of the simulated device with 1,000 seeds of rand
 device-failures: build zoo ## each allocation, copy, launch and piece of work of MiniLM on a device fails in turn (FAILURES_MODEL=... of another model)
 	@cmake --build $(BUILD) --target test_device_model_failures --parallel $$(nproc) >$(BUILD)/failures.log && TENON_SHOW=1 FAILURES_MODEL=$(or $(FAILURES_MODEL),$(BUILD)/zoo/minilm_16.onnx) $(BUILD)/tests/test_device_model_failures
 
+isolation: build ## a hundred rounds of each kind of misbehaviour, isolated (ROUNDS=N)
+	@cmake --build $(BUILD) --target isolation_rounds --parallel $$(nproc) >$(BUILD)/isolation.log && TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/isolation_test.py $(or $(ROUNDS),100)
+
 device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
 

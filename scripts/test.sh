@@ -7,11 +7,12 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new) # the longest first
+suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation) # the longest first
 declare -A about=(
   [abi]="layouts, symbols, and libraries of each header in hosts of each version"
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [new]="tenon new: every command of each kind's README, as a new user" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
+  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [isolation]="libraries that misbehave, in processes of their own" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
 
@@ -80,6 +81,10 @@ run_install() { tests/acceptance/install_test.sh "$build"; }
 run_new() { "$python" tests/acceptance/new_test.py; }
 run_command() { "$python" tests/acceptance/command_test.py; }
 run_errors() { "$python" tests/acceptance/errors_test.py; }
+run_isolation() {
+  cmake --build "$build" --target isolation_rounds --parallel "$(nproc)" >"$logs/isolation-build.log" 2>&1 || { tail -30 "$logs/isolation-build.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
+  "$python" tests/acceptance/isolation_test.py
+}
 run_examples() { "$python" tests/acceptance/examples_test.py; }
 run_search() {
   scripts/run.sh "$build" -q "May I sell copies?" >"$logs/run.log" 2>&1 || { tail -20 "$logs/run.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }

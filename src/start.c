@@ -18,6 +18,7 @@
 #include "dispatch/trace.h"
 #include "graph/rates.h"
 #include "graph/run.h"
+#include "isolation/isolation.h"
 #include "loader/bridge.h"
 #include "loader/policy.h"
 
@@ -87,6 +88,7 @@ static void in_child(void) {
   tn_parallel_in_child();
   tn_plugins_in_child();
   tn_rates_in_child();
+  tn_isolation_in_child();
 }
 
 /* ---- start and shutdown ------------------------------------------------------------------------------------------ */

@@ -59,7 +59,9 @@ enum {
   /* TENON_POLICY_PRIVATE and TENON_POLICY_INERT, for this file */
   TENON_LOAD_STRICT = 1,
   /* tenon_library_release unloads the code with the last handle, operator use included */
-  TENON_LOAD_UNLOADABLE = 2
+  TENON_LOAD_UNLOADABLE = 2,
+  /* it runs in a process of its own, see tenon_library_load_isolated; settings are the defaults */
+  TENON_LOAD_ISOLATED = 4
 };
 
 /* Loads a library: reads the file without running it, then queries, verifies, opens.  `path` with a separator is a path;
@@ -67,6 +69,44 @@ enum {
  * lack), and nowhere else.  Loading a file twice gives the same library.  On failure nothing is registered, and one message
  * lists every offence.  out_library may be NULL: the library then stays until shutdown. */
 TENON_API tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library);
+
+/* What an isolated library may do: nothing of this, unless it is said. */
+enum {
+  TENON_ALLOW_READ = 1,      /* open files for reading, at any time; without it only while it is loaded */
+  TENON_ALLOW_WRITE = 2,     /* write, make and remove files */
+  TENON_ALLOW_NETWORK = 4,   /* sockets */
+  TENON_ALLOW_PROCESSES = 8, /* start processes, run programs */
+  TENON_ALLOW_EXTEND = 16    /* add kernels to operators of other libraries (TENON_EXTEND) */
+};
+#define TENON_ISOLATION_NONE UINT32_MAX /* of deadline_ms and spin_us: no limit; no spinning */
+typedef struct tenon_isolation_t {
+  uint32_t size, allow;  /* TENON_ALLOW_... */
+  uint32_t deadline_ms;  /* of a call; 0: 10 s.  Loading may take 30 s at least */
+  uint32_t spin_us;      /* how long both sides look for a message before they sleep; 0: 50 */
+  uint32_t child_count;  /* processes that calls are spread over, at most 8; 0: one */
+  uint32_t call_count;   /* at once in each of them, at most 8; 0: 8.  More wait for their turn */
+  uint32_t thread_count; /* of a parallel-for in it; 0: as in this process */
+  /* With READ or WRITE: absolute folders, with all that is in them, outside of which files cannot be opened; none: anywhere. */
+  uint32_t readable_count, writable_count;
+  const char *const *readable, *const *writable;
+  uint64_t memory; /* bytes that a process may have beyond what Tenon needs in it; 0: 4 GiB */
+  uint64_t shared; /* bytes of addresses for tensors that are shared with it; 0: 16 GiB */
+} tenon_isolation_t;
+/* Loads a library so that its code runs in processes of its own (docs/isolation.md): calls are forwarded, and a crash, an exit, a
+ * loop without end, too much memory or a system call that it must not make there is an error of that call, which says what
+ * happened; the next call starts the process anew.  isolation NULL: defaults.  Errors, beside those of tenon_library_load:
+ * UNIMPLEMENTED, for what cannot be isolated (devices, bridges, passes, bodies that are graphs, kernels of layers), all of it
+ * listed; PRECONDITION, if the file is loaded already otherwise; UNAVAILABLE, if the system refuses. */
+TENON_API tenon_status_t tenon_library_load_isolated(const char *path, uint32_t flags,
+                                                     const tenon_isolation_t *isolation, tenon_library_t **out_library);
+/* A dense tensor in the memory that an isolated library shares: its operators read and write it where it is.  What lies there
+ * may change under its reader's hands, if the library means harm.  Where that memory is full, or for strings, an ordinary
+ * tensor.  It may outlive the library. */
+TENON_API tenon_status_t tenon_library_tensor_create(tenon_library_t *library, tenon_dtype_t dtype, int32_t ndim,
+                                                     const int64_t *shape, tenon_tensor_t **out_tensor);
+/* What the program `isolate` does, which isolated libraries run in; of no other use.  Gives its exit status. */
+TENON_API int tenon_isolate_main(void);
+
 /* Registers a library that is linked into the program: tenon_library_add(tenon_library_demo(), ...).  `context` is what
  * its functions find in call->context (NULL for libraries built from files); destroy(context) is called when it is gone. */
 TENON_API tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,

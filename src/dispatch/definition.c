@@ -579,7 +579,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  bool is_plain = matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
+  bool is_plain = matcher && !b->library->places &&
+                  (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
   op->traits |=
       (is_plain ? TN_PLAIN : 0) | (op->create ? TN_STATEFUL : 0) | (op->schema.needs_attrs ? TN_NEEDS_ATTRS : 0);
   op->is_view = !op->kernels && is_view_operator(op);

@@ -352,6 +352,7 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   if (!library) return tn_no_memory("a library", sizeof *library);
   library->arena = arena, library->context = context, library->references = 1;
   library->first = library->newest = library;
+  library->descriptor = descriptor, library->places = (flags & TN_ADD_ISOLATED) != 0;
   if (flags & TN_ADD_UNLOADABLE && !(library->gate = take_gate())) {
     tn_arena_clear(&arena);
     return tn_fail(TENON_RANGE, "%d unloadable libraries are loaded already", TN_GATE_SEVERAL - 1);

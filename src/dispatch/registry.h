@@ -21,6 +21,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   uint64_t replaced;               /* number of the reload that put another in its place, 0: none; atomic */
   tn_file_identity_t file;         /* as it was when it was loaded */
   const char *name, *version, *path, *about;
+  const tenon_descriptor_t *descriptor; /* that it was made of, which stays as long */
   uint32_t op_count;
   tenon_op_t **ops;
   uint32_t extension_count; /* kernels added to operators of others */
@@ -30,6 +31,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   void *context; /* of functions, and what frees it */
   tenon_free_fn destroy;
   bool is_unloadable;
+  bool places;           /* it runs in a process of its own, and results are made in memory that is shared with that */
   bool is_stuck;         /* could not be taken out of all tables for want of memory: kept until shutdown */
   uint8_t gate;          /* that calls of its code pass while it is unloadable; 0: none */
   void *dynlib;          /* the loader's; NULL when linked in */
@@ -43,7 +45,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
 };
 
 /* Kernels that are there already: libraries may take their place, programs say whether they mean it. */
-enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST, TN_ADD_UNLOADABLE = 16 };
+enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST, TN_ADD_UNLOADABLE = 16, TN_ADD_ISOLATED = 32 };
 
 /* Builds and publishes the library of a descriptor that the loader has verified (size, major version, layout, features) or
  * that is linked in (verified here too).  Offences are appended to `offences`, one line each, and INVALID (or the code of

@@ -14,6 +14,7 @@
 #include "base/trust.h"
 #include "dispatch/frame.h"
 #include "dispatch/registry.h"
+#include "isolation/isolation.h"
 #include "loader/binary.h"
 #include "loader/bridge.h"
 #include "loader/library.h"
@@ -37,9 +38,10 @@ typedef struct load_t {
   const tenon_descriptor_t *descriptor;
   const tenon_bridge_table_t *bridge; /* the file is of another system */
   tenon_bridged_t bridged;
-  bool is_bridge;        /* the file is to be a bridge itself */
-  tn_library_t *old;     /* set: its newest generation is to be replaced */
-  tn_library_t *library; /* set: done, with a reference that is ours */
+  const tenon_isolation_t *isolation; /* with TENON_LOAD_ISOLATED; NULL: defaults */
+  bool is_bridge;                     /* the file is to be a bridge itself */
+  tn_library_t *old;                  /* set: its newest generation is to be replaced */
+  tn_library_t *library;              /* set: done, with a reference that is ours */
   bool is_new;
 } load_t;
 
@@ -148,15 +150,20 @@ static void spell(const load_t *load, char *out, size_t capacity) {
 static tenon_status_t find_loaded(load_t *load) {
   if (load->old) return find_replaced(load);
   load->library = tn_registry_library(load->path);
-  return TENON_OK;
+  if (!load->library || !(load->flags & TENON_LOAD_ISOLATED)) return TENON_OK;
+  const bool is_isolated = load->library->places;
+  if (is_isolated && tn_isolation_same(load->library->context, load->isolation)) return TENON_OK;
+  tn_registry_release(load->library), load->library = NULL;
+  return tn_fail(TENON_PRECONDITION, is_isolated ? "it is loaded already, isolated with other settings: unload it first"
+                                                 : "it is loaded already, into this process itself: unload it first");
+}
+
+static tenon_status_t open_isolated(load_t *load) {
+  load->bridged.destroy = tn_isolation_close;
+  return tn_isolation_open(load->path, load->flags, load->isolation, &load->descriptor, &load->bridged.context);
 }
 
 static tenon_status_t open_bridged(load_t *load) {
-  if (load->is_copied)
-    return tn_fail(TENON_DENIED,
-                   "others could change it after its hash was found, and bridge %s opens it by its path: "
-                   "see tenon doctor for who",
-                   load->bridge->name);
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, load->path, NULL};
   load->bridged = (tenon_bridged_t){.size = sizeof load->bridged};
   TN_TRY(load->bridge->open(&call, &load->bridged));
@@ -185,13 +192,19 @@ static tenon_status_t open_own(load_t *load) {
 }
 
 static tenon_status_t open_file(load_t *load) {
-  TN_TRY(load->bridge ? open_bridged(load) : open_own(load));
+  const bool is_isolated = (load->flags & TENON_LOAD_ISOLATED) != 0;
+  if (load->is_copied && (load->bridge || is_isolated))
+    return tn_fail(TENON_DENIED,
+                   "others could change it after its hash was found, and %s opens it by its path: see tenon doctor "
+                   "for who",
+                   is_isolated ? "the process of an isolated library" : "a bridge");
+  TN_TRY(is_isolated ? open_isolated(load) : load->bridge ? open_bridged(load) : open_own(load));
   if (load->is_copied || tn_file_is_same(load->path, &load->identity)) return TENON_OK;
   return tn_fail(TENON_ABORTED, "it was changed while it was loaded: load it again");
 }
 
 static tenon_status_t query(load_t *load) {
-  if (load->bridge) return TENON_OK;
+  if (load->descriptor) return TENON_OK;
   entry_fn entry = (entry_fn)tn_dynlib_function(load->dynlib, TN_ENTRY);
   load->descriptor = entry ? entry() : NULL;
   if (!load->descriptor) tn_binary_offence(&load->offences, "its function " TN_ENTRY "() gave no descriptor");
@@ -210,7 +223,9 @@ static tenon_status_t enter(load_t *load) {
     return TENON_OK;
   }
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
-                         load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
+                         (load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0) |
+                             (load->flags & TENON_LOAD_ISOLATED ? TN_ADD_ISOLATED : 0),
+                         &load->offences, &load->library));
   load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
   load->library->file = load->identity;
   load->is_new = true;
@@ -223,9 +238,10 @@ static tenon_status_t (*const steps[])(load_t *load) = {locate,    read_file, in
 /* ---- loading and adding --------------------------------------------------------------------------------------- */
 
 /* One that is none of Tenon's is loaded again by the bridge that knows it. */
-static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_bridge_table_t *bridge, bool is_bridge,
-                                tenon_library_t **out_library) {
-  load_t load = {.given = path, .flags = flags, .bridge = bridge, .is_bridge = is_bridge, .copy = -1};
+static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
+                                const tenon_bridge_table_t *bridge, bool is_bridge, tenon_library_t **out_library) {
+  load_t load = {
+      .given = path, .flags = flags, .isolation = isolation, .bridge = bridge, .is_bridge = is_bridge, .copy = -1};
   tenon_status_t status = TENON_OK;
   bool is_foreign = false;
   tn_mutex_lock(&loading);
@@ -237,6 +253,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
     if (!out_library) tn_registry_release(load.library);
   } else {
     tn_dynlib_close(load.dynlib);
+    if (flags & TENON_LOAD_ISOLATED && load.bridged.context) tn_isolation_close(load.bridged.context);
   }
   tn_mutex_unlock(&loading);
   if (status != TENON_OK && load.binary.no_entry && !bridge && !is_bridge)
@@ -246,7 +263,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
   tn_file_unmap(&load.file), tn_copy_close(load.copy);
   if (is_foreign) {
     tn_text_clear(&load.offences);
-    return load_file(path, flags, bridge, false, out_library);
+    return load_file(path, flags, isolation, bridge, false, out_library);
   }
   if (status != TENON_OK) status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
   else if (out_library) *out_library = outside(load.library);
@@ -254,13 +271,31 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_br
   return status;
 }
 
-tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
-  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE;
+static tenon_status_t load_with(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
+                                tenon_library_t **out_library) {
+  static const uint32_t known = TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE | TENON_LOAD_ISOLATED;
   if (out_library) *out_library = NULL;
   if (!path) return tn_fail(TENON_INVALID, "cannot load a library: the path is NULL");
   if (flags & ~known) return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x", path, flags & ~known);
   TN_TRY(tenon_start());
-  return load_file(path, flags, NULL, false, out_library);
+  return load_file(path, flags, isolation, NULL, false, out_library);
+}
+
+tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library) {
+  return load_with(path, flags, NULL, out_library);
+}
+
+tenon_status_t tenon_library_load_isolated(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
+                                           tenon_library_t **out_library) {
+  return load_with(path, flags | TENON_LOAD_ISOLATED, isolation, out_library);
+}
+
+tenon_status_t tenon_library_tensor_create(tenon_library_t *library, tenon_dtype_t dtype, int32_t ndim,
+                                           const int64_t *shape, tenon_tensor_t **out_tensor) {
+  if (!library || !inside(library)->places)
+    return tn_fail(TENON_PRECONDITION, "cannot make a shared tensor: the library is %s",
+                   library ? "not isolated" : "NULL");
+  return tn_isolation_tensor(inside(library)->context, dtype, ndim, shape, out_tensor);
 }
 
 /* Under `loading`, as loads are. */
@@ -289,7 +324,7 @@ tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path) 
   return status;
 }
 
-tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, true, NULL); }
+tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, NULL, true, NULL); }
 
 tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
                                  tenon_library_t **out_library) {
