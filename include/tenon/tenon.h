@@ -805,6 +805,43 @@ TENON_API tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *
                                               int32_t input_count, int32_t output_count,
                                               const tenon_gradient_check_t *options);
 
+/* ---- debugging -------------------------------------------------------------------------------------------------- */
+
+/* docs/debugging.md.  A call in a folder, call.json and a file for each tensor: what TENON_RECORD saves, `tenon replay` repeats
+ * and `tenon check --samples` tries. */
+typedef struct tenon_recording_t tenon_recording_t;
+typedef struct tenon_recording_info_t { /* what it points to lives as long as the recording; NULL, 0: not stated */
+  uint32_t size;
+  tenon_status_t status;                                       /* what the call gave */
+  const char *error;                                           /* its words */
+  const char *op;                                              /* "ns::name" */
+  const char *node;                                            /* of the graph that it was in */
+  const char *kernel;                                          /* that ran: "cpu f32" */
+  const char *device;                                          /* of its tensors: "sim:0" */
+  const char *library, *library_path, *library_hash, *version; /* the last: of Tenon */
+  int32_t input_count, attr_count, output_count, threads;
+  tenon_tensor_t *const *inputs;  /* one for each of the schema, as they were before the call; NULL: absent */
+  tenon_tensor_t *const *written; /* inputs after the call, of those that it writes to; NULL: not stored */
+  tenon_tensor_t *const *outputs; /* what it gave, one for each of the schema; NULL: not stored */
+  const char *const *attr_names;
+  const char *const
+      *attr_texts; /* in the schema's language; NULL: a tensor, a graph, a device: tenon_recording_attrs */
+  uint64_t is_random, seed, offset; /* where its random numbers began */
+  uint64_t state;                   /* calls with one state have one number; 0: the operator has none */
+} tenon_recording_info_t;
+/* Reads it; its operator need not be there.  The error names the file and the place in it. */
+TENON_API tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_recording);
+TENON_API void tenon_recording_release(tenon_recording_t *recording);
+/* `info->size` is the caller's. */
+TENON_API void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_info_t *info);
+/* Its attributes, for that operator; the caller releases them. */
+TENON_API tenon_status_t tenon_recording_attrs(const tenon_recording_t *recording, const tenon_op_t *op,
+                                               tenon_attrs_t **out_attrs);
+/* Writes a call of `op` to a folder that is not there yet.  attrs NULL: defaults.  Of `call` are read: status, error, node,
+ * kernel, inputs, written, outputs (NULL: none is stored), is_random, seed, offset, state; the rest is the operator's. */
+TENON_API tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op, const tenon_value_t *attrs,
+                                              const tenon_recording_info_t *call);
+
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* A graph is immutable.  It comes from a file or from a builder. */
