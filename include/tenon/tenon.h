@@ -842,6 +842,23 @@ TENON_API tenon_status_t tenon_recording_attrs(const tenon_recording_t *recordin
 TENON_API tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op, const tenon_value_t *attrs,
                                               const tenon_recording_info_t *call);
 
+/* Saves calls of the process from here on: those that fail, to folders in `folder`, and says so on stderr. */
+typedef struct tenon_record_t {
+  uint32_t size, flags; /* TENON_RECORD_... */
+  const char *folder;   /* made if it lacks; what lies there stays */
+  const char *ops;      /* "demo::*, core::add": these even when they work; NULL */
+  int32_t most;         /* so many calls, 0: 1000 */
+} tenon_record_t;
+enum { TENON_RECORD_ALL = 1 }; /* all calls */
+/* NULL: no more, and then calls pay nothing.  At the start the environment variables TENON_RECORD (the folder),
+ * TENON_RECORD_ALL=1, TENON_RECORD_OP, TENON_RECORD_MOST say it. */
+TENON_API tenon_status_t tenon_record_set(const tenon_record_t *what);
+/* Looks for NaN and infinities in what each call gives: "stop": the first call that gives a NaN, or an infinity though its
+ * inputs have none, fails with ABORTED and words that name node, operator, place, and what the inputs had; "report": those where
+ * they begin are said on stderr; "stop,nan", "report,nan": infinities are fine.  NULL: off, and then calls pay nothing.  Work on
+ * devices is waited for.  At the start the environment variable TENON_NAN says it. */
+TENON_API tenon_status_t tenon_nan_set(const char *what);
+
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* A graph is immutable.  It comes from a file or from a builder. */
