@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+void process_set(const char *name, const char *value) { (void)setenv(name, value, 1); }
+
 bool process_become(const texts_t *command, text_t *why) {
   char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
   if (!arguments) return text_add(why, "out of memory"), false;

@@ -18,6 +18,9 @@ bool system_module_path(const char *name, text_t *out_path);
 bool system_module_open(const char *path, const char *const *names, int count, void (**out_functions)(void),
                         text_t *why);
 
+/* The file of a program of PATH; false: there is none. */
+bool system_find_program(const char *name, text_t *out_path);
+
 bool system_is_file(const char *path);
 bool system_is_folder(const char *path);
 /* Names in a folder, sorted, without "." and "..". */

@@ -70,6 +70,19 @@ bool system_module_open(const char *path, const char *const *names, int count, v
   return module != NULL;
 }
 
+bool system_find_program(const char *name, text_t *out_path) {
+  const char *folders = getenv("PATH");
+  for (const char *at = folders ? folders : ""; *at; at += strspn(at, ":")) {
+    size_t size = strcspn(at, ":");
+    text_clear(out_path);
+    text_bytes(out_path, at, size);
+    text_add(out_path, "/%s", name);
+    if (size && system_is_file(text_get(out_path)) && access(text_get(out_path), X_OK) == 0) return true;
+    at += size;
+  }
+  return false;
+}
+
 bool system_is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);

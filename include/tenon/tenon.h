@@ -79,6 +79,9 @@ TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text
  * says what holds it: other handles, bound calls, graphs, executables, libraries that use its operators, a call that is in
  * it on another thread.  Handles of its operators (tenon_op_t) are not valid any more. */
 TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
+/* The run-time libraries, ':' between, that a file built with -fsanitize needs loaded before the program ("" : none, or they are
+ * here): what to put into LD_PRELOAD.  NOT_FOUND: they are not installed.  The caller frees the text. */
+TENON_API tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 
 typedef struct tn_unnumbers_t {
-  int64_t nans, infinities;            /* how many */
+  int64_t nans, infinities;          /* how many */
   int64_t first_nan, first_infinity; /* row-major, where there are some */
 } tn_unnumbers_t;
 

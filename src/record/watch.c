@@ -182,8 +182,7 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
   for (int nans = 1; nans >= (mode & NAN_ONLY ? 1 : 0) && status == TENON_OK; nans--) {
     found_t found = {0};
     tn_text_t text = {0};
-    for (uint32_t o = 0; o < op->output_count; o++)
-      search(call->outputs[o], &op->schema.outputs[o], nans, &found);
+    for (uint32_t o = 0; o < op->output_count; o++) search(call->outputs[o], &op->schema.outputs[o], nans, &found);
     for (uint32_t i = 0; i < op->input_count; i++)
       if (op->schema.inputs[i].is_written) search(call->inputs[i], &op->schema.inputs[i], nans, &found);
     const found_t *source = had[nans].argument ? &had[nans] : nans && had[0].argument ? &had[0] : NULL;
@@ -192,8 +191,9 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
     if (watched->node) tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name);
     else tn_text_add(&text, "%s: ", op->name);
     if (found.argument) add_found(&text, "result", &found, nans);
-    if (found.argument && source) add_found(&text, begins ? "; it begins here, out of infinities: input" : "; before the call: input", source,
-                                            source == &had[1]);
+    if (found.argument && source)
+      add_found(&text, begins ? "; it begins here, out of infinities: input" : "; before the call: input", source,
+                source == &had[1]);
     else if (found.argument) tn_text_add(&text, "; its inputs have none: it begins here");
     if (stops) status = tn_fail(TENON_ABORTED, "%s", tn_text_get(&text));
     else if (found.argument && begins && __atomic_fetch_add(&reports, 1, __ATOMIC_RELAXED) < REPORTS_MOST)
@@ -212,7 +212,8 @@ static void copy_inputs(tn_watched_t *watched) {
   for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
     tenon_tensor_t *t = call->inputs[i];
     bool is_at_risk = t && op->schema.inputs[i].is_written;
-    for (uint32_t o = 0; t && o < op->output_count; o++) is_at_risk |= call->outputs[o] && call->outputs[o]->data == t->data;
+    for (uint32_t o = 0; t && o < op->output_count; o++)
+      is_at_risk |= call->outputs[o] && call->outputs[o]->data == t->data;
     if (!is_at_risk || tn_dtype_is(t->dtype, TENON_LIST)) continue;
     if (tenon_tensor_copy_to(t, t->device, &watched->before[i]) != TENON_OK) watched->before[i] = NULL;
   }
