@@ -19,6 +19,7 @@
 #include "graph/rates.h"
 #include "graph/run.h"
 #include "loader/bridge.h"
+#include "record/crash.h"
 #include "record/watch.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
@@ -104,6 +105,7 @@ static tenon_status_t start(void) {
   tn_graph_start();
   tn_trace_start();
   tn_record_start();
+  tn_crash_start();
   tn_fallback_start();
   tn_device_builtin = add_device;
   if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);

@@ -856,6 +856,11 @@ enum { TENON_RECORD_ALL = 1 }; /* all calls */
 /* NULL: no more, and then calls pay nothing.  At the start the environment variables TENON_RECORD (the folder),
  * TENON_RECORD_ALL=1, TENON_RECORD_OP, TENON_RECORD_MOST say it. */
 TENON_API tenon_status_t tenon_record_set(const tenon_record_t *what);
+/* Says on stderr, when a function of an operator crashes the process (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT), in which call,
+ * with which arguments and what stack, and records the call where TENON_RECORD is on.  Then the handlers that were there before
+ * run, or the process ends as it would have; faults elsewhere are theirs alone.  Calls pay nothing.  0: off again.  Of programs
+ * it is off unless the environment says TENON_CRASH=1; of the command `tenon` it is on. */
+TENON_API tenon_status_t tenon_crash_report(int32_t is_on);
 /* Looks for NaN and infinities in what each call gives: "stop": the first call that gives a NaN, or an infinity though its
  * inputs have none, fails with ABORTED and words that name node, operator, place, and what the inputs had; "report": those where
  * they begin are said on stderr; "stop,nan", "report,nan": infinities are fine.  NULL: off, and then calls pay nothing.  Work on
