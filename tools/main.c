@@ -9,8 +9,9 @@
 #include "say.h"
 #include "verb.h"
 
-static const verb_t *const verbs[] = {&verb_build,  &verb_ops,     &verb_show,   &verb_run,    &verb_check,
-                                      &verb_verify, &verb_devices, &verb_export, &verb_doctor, &verb_replay};
+static const verb_t *const verbs[] = {&verb_build,  &verb_ops,    &verb_show,    &verb_run,
+                                      &verb_check,  &verb_verify, &verb_devices, &verb_export,
+                                      &verb_doctor, &verb_replay, &verb_compare};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 static void print_help(void) {

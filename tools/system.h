@@ -27,5 +27,8 @@ bool system_is_folder(const char *path);
 bool system_list_folder(const char *path, texts_t *out_names, text_t *why);
 /* Makes the folder and those above it that lack; fine if it is there. */
 bool system_make_folder(const char *path, text_t *why);
+/* A new folder in TMPDIR, for this user alone; and away with a folder and all that is in it. */
+bool system_make_temporary(text_t *out_path, text_t *why);
+void system_remove_folder(const char *path);
 
 #endif

@@ -8,7 +8,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <ftw.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -120,3 +122,19 @@ bool system_make_folder(const char *path, text_t *why) {
   text_free(&part);
   return fine;
 }
+
+bool system_make_temporary(text_t *out_path, text_t *why) {
+  const char *parent = getenv("TMPDIR");
+  text_add(out_path, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
+  if (!out_path->failed && mkdtemp(out_path->data)) return true;
+  text_add(why, "no folder can be made in %s: %s", parent && *parent ? parent : "/tmp", strerror(errno));
+  text_clear(out_path);
+  return false;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+  (void)info, (void)kind, (void)place;
+  return remove(path), 0;
+}
+
+void system_remove_folder(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }

@@ -188,7 +188,8 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
     const found_t *source = had[nans].argument ? &had[nans] : nans && had[0].argument ? &had[0] : NULL;
     bool begins = !source || source == &had[0];
     bool stops = mode & NAN_STOP && found.argument && (nans || !source);
-    if (watched->node) tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name);
+    if (watched->node && !stops)
+      tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name); /* else the graph says it */
     else tn_text_add(&text, "%s: ", op->name);
     if (found.argument) add_found(&text, "result", &found, nans);
     if (found.argument && source)
