@@ -16,10 +16,10 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   int64_t references; /* handles of the caller, of all generations, at the first; atomic */
   int64_t users;      /* bound calls and graphs, executables' own included; under the registry's mutex */
   struct tn_library_t *first,
-      *newest;                     /* generations: itself where it was never reloaded; newest: of the first, atomic */
-  struct tn_library_t *older;      /* the generation before; it stays until the newest goes */
-  uint64_t replaced;               /* number of the reload that put another in its place, 0: none; atomic */
-  tn_file_identity_t file;         /* as it was when it was loaded */
+      *newest;                /* generations: itself where it was never reloaded; newest: of the first, atomic */
+  struct tn_library_t *older; /* the generation before; it stays until the newest goes */
+  uint64_t replaced;          /* number of the reload that put another in its place, 0: none; atomic */
+  tn_file_identity_t file;    /* as it was when it was loaded */
   const char *name, *version, *path, *about;
   const tenon_descriptor_t *descriptor; /* that it was made of, which stays as long */
   uint32_t op_count;

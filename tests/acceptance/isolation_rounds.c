@@ -103,9 +103,11 @@ static void misbehave(const kind_t *kind, int rounds) {
     const tenon_status_t status = call(act, (float)i, 0, y);
     if (kind->says && (status != kind->status || !strstr(tenon_error(), kind->says)))
       fail(kind->name, status ? tenon_error() : "the call succeeds");
-    for (int tries = 0; !kind->says && tries < 20 && call(twice, 1, 2, y) != TENON_OK; tries++) /* what it left comes up */
+    for (int tries = 0; !kind->says && tries < 20 && call(twice, 1, 2, y) != TENON_OK;
+         tries++) /* what it left comes up */
       if (!strstr(tenon_error(), "isolated process")) fail(kind->name, tenon_error());
-    if (call(twice, 21, 2, y) != TENON_OK && (kind->says || !strstr(tenon_error(), "isolated process"))) fail(kind->name, tenon_error());
+    if (call(twice, 21, 2, y) != TENON_OK && (kind->says || !strstr(tenon_error(), "isolated process")))
+      fail(kind->name, tenon_error());
     else if (kind->says && (y[0] != 42 || y[1] != 4)) fail(kind->name, "the next call gives a wrong answer");
   }
 }
