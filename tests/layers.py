@@ -6,9 +6,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ORDER = ["base", "toolchain", "core", "device", "dispatch", "loader", "autograd", "graph", "import"]
 PARALLEL = {("loader", "autograd"), ("autograd", "loader")}  # neither may see the other
-PUBLIC = {"ops": {"tenon/op.h", "tenon/iterator.h", "tenon/source.h", "tenon/device.h"}, "devices": {"tenon/op.h", "tenon/device.h", "tenon/iterator.h"}, "tools": {"tenon/op.h", "tenon/tenon.h"},
+PUBLIC = {"ops": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/source.h", "tenon/device.h"}, "devices": {"tenon/op.h", "tenon/device.h", "tenon/iterator.h"}, "tools": {"tenon/op.h", "tenon/tenon.h"},
           "bridges": {"tenon/op.h", "tenon/bridge.h", "tenon/graph.h", "tenon/tenon.h", "tenon/torch.h"}, "python": {"tenon/op.h", "tenon/tenon.h"},
-          "examples": {"tenon/op.h", "tenon/iterator.h", "tenon/source.h", "tenon/device.h", "tenon/tenon.h", "tenon/tenon.hpp"}}
+          "examples": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/source.h", "tenon/device.h", "tenon/tenon.h", "tenon/tenon.hpp"}}
 POSIX = re.compile(r'#\s*include\s*<(unistd|pthread|dlfcn|fcntl|sched|dirent|regex|sys/[a-z]+)\.h>')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

@@ -158,6 +158,26 @@ TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, 
 /* The i-th kernel as text: "cpu avx512 loop f32 -> f32", with `(chosen)` where it is the one in use; NULL past the last.
  * The caller frees it. */
 TENON_API char *tenon_op_kernel(const tenon_op_t *op, int32_t index);
+/* Calls to try, which tests, measurements and fuzzers take: of the operator's SAMPLES (tenon/check.h), or, where it states none,
+ * one that its schema, TYPES and SHAPES alone allow. */
+typedef struct tenon_sample_t {
+  uint32_t size, index; /* index: of the call in SAMPLES */
+  tenon_dtype_t dtype;  /* of the first type variable; no bits: f32 where it is allowed, else another */
+  int64_t extent;       /* of every extent that nothing states; 0: small ones, each another */
+  uint64_t seed;        /* of the elements: equal ones for equal seeds */
+  uint32_t name_count, reserved;
+  const char *const *names; /* extents of the texts by name, and what they are */
+  const int64_t *extents;
+} tenon_sample_t;
+/* At least 1. */
+TENON_API int32_t tenon_op_sample_count(const tenon_op_t *op);
+/* Makes the arguments: out_values has room for all inputs and then all attributes, as tenon_op_call_values takes them.  Tensors
+ * are dense, in host memory, and the caller's until tenon_op_sample_release; attributes' texts and lists are the operator's.
+ * Errors: RANGE past the last; INVALID for a dtype that TYPES do not allow, and where infer refuses what the schema alone gave;
+ * UNIMPLEMENTED for an attribute that nothing is known of: the message then says to add TENON_SAMPLES.  Any thread. */
+TENON_API tenon_status_t tenon_op_sample(const tenon_op_t *op, const tenon_sample_t *options,
+                                         tenon_value_t *out_values);
+TENON_API void tenon_op_sample_release(const tenon_op_t *op, tenon_value_t *values);
 /* What its stub goes over: "pointwise", or as REDUCES says "x over axes"; NULL: it has no stub.  See tenon/iterator.h. */
 TENON_API const char *tenon_op_stub(const tenon_op_t *op);
 typedef struct tenon_stub_slot_t { /* texts live as long as the library that filled it */

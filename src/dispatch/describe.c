@@ -52,7 +52,7 @@ void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info) {
                           .output_count = (int32_t)op->output_count,
                           .is_stateful = op->create != NULL,
                           .has_reference = op->reference != NULL,
-                          .samples = op->samples};
+                          .samples = op->samples.text};
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) full.kernel_count++;
   tn_registry_unlock();

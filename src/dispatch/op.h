@@ -8,6 +8,7 @@
 #include "core/gradient.h"
 #include "core/pattern.h"
 #include "core/rules.h"
+#include "core/samples.h"
 #include "core/schema.h"
 #include "core/types.h"
 #include "core/upgrade.h"
@@ -134,7 +135,8 @@ struct tenon_op_t {
   tn_batching_t batching;
   const uint8_t *where; /* TN_INPUT_... of each input, NULL: none */
   const int32_t *reuse; /* input of each result, -1: none */
-  const char *doc, *where_text, *reuse_text, *samples;
+  const char *doc, *where_text, *reuse_text;
+  tn_samples_t samples;
   tenon_run_fn reference; /* of tenon/check.h; NULL: none */
   tenon_infer_fn infer;
   int32_t body;              /* the attribute whose graph says what the results are; -1: none */
