@@ -34,7 +34,7 @@ def check(name, kind):
         results = json.loads(run.stdout)["results"]
     except (ValueError, KeyError):
         return run.returncode, [("", f"no report: {run.stdout[-300:]}{run.stderr[-300:]}")]
-    return run.returncode, [(r["check"], r["text"]) for r in results if r["outcome"] == "failed"]
+    return run.returncode, [(r["id"], r["found"]) for r in results if r["kind"] == "finding"]
 
 
 def wrong_of(name, kind, expected):

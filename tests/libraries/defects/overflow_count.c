@@ -6,13 +6,10 @@ static tenon_status_t set_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   const uint8_t *data = (const uint8_t *)x->data;
   int64_t rows = rows_of(x), width = width_of(x), step = x->ndim ? x->strides[x->ndim - 1] : 0, found = 0;
-#ifdef DEFECT
-  for (int32_t i = 0, n = (int32_t)(rows * width); i < n; i++)
-    found += data[place_of(x, i / width * width) + (i % width) * step] != 0;
-#else
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0, from = place_of(x, r * width); i < width; i++) found += data[from + i * step] != 0;
-#endif
+  for (int64_t r = 0; r < rows; r++) {
+    const uint8_t *row = data + place_of(x, r * width);
+    for (PLANTED(int32_t, int64_t) i = 0, n = PLANTED((int32_t), ) width; i < n; i++) found += row[i * step] != 0;
+  }
   *(int64_t *)call->outputs[0]->data = found;
   return TENON_OK;
 }
