@@ -1,21 +1,22 @@
-/* roots: square roots of amounts, by parts.  Defect: a part throws, where nobody catches it.
+/* roots: square roots of amounts.  Defect: throws where a number is below 0, with nothing around the kernel that catches it.
  * Found as: crash.throws */
 #include <cmath>
 #include <stdexcept>
 
 #include "defect.h"
 
-static tenon_status_t part(tenon_call_t *call, void *, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; i++) {
+#ifdef DEFECT
+#undef TENON_GUARD
+#define TENON_GUARD(C, f) (f)
+#endif
+
+static tenon_status_t roots_run(tenon_call_t *call) {
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) {
     float x = f32_in(call, 0)[i];
     if (x < 0 && PLANTED(1, 0)) throw std::domain_error("the root of a number below 0");
     f32_out(call, 0)[i] = std::sqrt(std::fabs(x));
   }
   return TENON_OK;
-}
-
-static tenon_status_t roots_run(tenon_call_t *call) {
-  return call->host->parallel(call, count_in(call, 0), 8, part, nullptr);
 }
 
 /* clang-format off */
