@@ -295,12 +295,10 @@ static void destroy_around(tenon_free_fn own, void *state) {
   EIGHT(F, p##1) EIGHT(F, p##2) EIGHT(F, p##3) EIGHT(F, p##4) EIGHT(F, p##5) EIGHT(F, p##6) EIGHT(F, p##7)
 #define EIGHT_3(F, p)                                                                                                  \
   EIGHT_2(F, p##0)                                                                                                     \
-  EIGHT_2(F, p##1) EIGHT_2(F, p##2) EIGHT_2(F, p##3) EIGHT_2(F, p##4) EIGHT_2(F, p##5) EIGHT_2(F, p##6)                \
-      EIGHT_2(F, p##7)
+  EIGHT_2(F, p##1) EIGHT_2(F, p##2) EIGHT_2(F, p##3) EIGHT_2(F, p##4) EIGHT_2(F, p##5) EIGHT_2(F, p##6) EIGHT_2(F, p##7)
 #define EIGHT_4(F, p)                                                                                                  \
   EIGHT_3(F, p##0)                                                                                                     \
-  EIGHT_3(F, p##1) EIGHT_3(F, p##2) EIGHT_3(F, p##3) EIGHT_3(F, p##4) EIGHT_3(F, p##5) EIGHT_3(F, p##6)                \
-      EIGHT_3(F, p##7)
+  EIGHT_3(F, p##1) EIGHT_3(F, p##2) EIGHT_3(F, p##3) EIGHT_3(F, p##4) EIGHT_3(F, p##5) EIGHT_3(F, p##6) EIGHT_3(F, p##7)
 #define FEW(F) EIGHT_3(F, 0)
 #define MANY(F) EIGHT_4(F, 0)
 enum { FEW_COUNT = 512, MANY_COUNT = 4096 };
