@@ -74,6 +74,7 @@ static void try(const subject_t *subject, uint32_t index, tenon_value_t value, b
 }
 
 static void choices(const subject_t *subject) {
+  if (!plain_works(subject)) return;
   for (uint32_t i = 0; i < subject->op->schema.attr_count; i++) {
     const tn_argument_t *a = &subject->op->schema.attrs[i];
     for (uint32_t c = 0; a->kind == TENON_KIND_CHOICE && c < a->choice_count; c++)

@@ -60,13 +60,21 @@ static bool is_said(const char *id, const char *label) {
   return strstr(board->report, key) != NULL;
 }
 
+/* The same in each dtype is one thing: two are said. */
+static bool is_said_often(const char *id) {
+  char key[80];
+  int count = 0;
+  snprintf(key, sizeof key, "%c%s%c", FIELD_BREAK, id ? id : "", FIELD_BREAK);
+  for (const char *at = board->report; (at = strstr(at, key)); at++) count++;
+  return count >= 2;
+}
+
 static void say(const char *kind, const trial_t *trial, const char *id, const char *expected, const char *advice,
                 const char *found, va_list arguments) {
   char text[1200];
   const trial_t *t = trial ? trial : now;
   vsnprintf(text, sizeof text, found, arguments);
-  if (!board || is_said(id, t ? t->label : "")) return;
-  board->findings++;
+  if (!board || is_said(id, t ? t->label : "") || (board->findings++ && is_said_often(id))) return;
   add_record(kind, id, t ? t->label : "", expected, text, advice);
 }
 

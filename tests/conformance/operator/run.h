@@ -45,6 +45,8 @@ typedef struct ran_t { /* what came of it */
 
 /* Runs it.  What a kernel may not do in any way (writes outside, changed inputs, changed attributes) is a finding at once. */
 void run_way(trial_t *trial, const way_t *way, ran_t *out_ran);
+/* Does the plain call of the first sample succeed? */
+bool plain_works(const subject_t *subject);
 void ran_free(ran_t *ran);
 /* The plain call, dense and from the heap. */
 void run_plainly(trial_t *trial, ran_t *out_ran);

@@ -9,6 +9,8 @@
 #include "core/dtype.h"
 #include "core/value.h"
 
+enum { ELEMENTS_MOST = 1 << 18 };
+
 static bool make_inputs(trial_t *t) {
   t->is_taken = tn_trial_inputs(&t->plan, t->seed, t->inputs) == TENON_OK;
   if (t->is_taken) t->is_taken = tn_trial_infer(&t->plan, t->inputs) == TENON_OK;
@@ -27,7 +29,14 @@ bool trial_make(const subject_t *subject, const tn_trial_options_t *options_, ui
     return false;
   }
   t->attrs = t->plan.attrs;
-  make_inputs(t);
+  int64_t count = 0;
+  for (uint32_t i = 0; i < t->op->input_count; i++)
+    for (uint32_t k = 0; k < t->plan.inputs[i].count; k++) {
+      int64_t of = tn_shape_count(t->plan.inputs[i].tensors[k].ndim, t->plan.inputs[i].tensors[k].shape);
+      count = of < 0 || of > ELEMENTS_MOST ? ELEMENTS_MOST + 1 : count + of;
+    }
+  if (count <= ELEMENTS_MOST) make_inputs(t);
+  else snprintf(t->why, sizeof t->why, "more than %d elements", ELEMENTS_MOST);
   return true;
 }
 
@@ -62,6 +71,19 @@ static bool dtype_at(const tenon_op_t *op, uint32_t at, uint32_t *out_variable, 
   return false;
 }
 
+/* Does some sample state this dtype?  Then it is the call to try it with. */
+static bool is_stated(const tenon_op_t *op, uint32_t variable, tenon_dtype_t dtype) {
+  for (uint32_t s = 0; s < op->samples.count; s++)
+    for (uint32_t i = 0; i < op->input_count; i++) {
+      const tn_sample_input_t *input = &op->samples.calls[s].inputs[i];
+      const tn_type_source_t *source = &op->types.inputs[i];
+      if (source->kind == TN_TYPE_VARIABLE && source->index == (int32_t)variable && input->form == TN_SAMPLE_GIVEN &&
+          input->count && tn_dtype_same(input->tensors->dtype, dtype))
+        return true;
+    }
+  return false;
+}
+
 static void label_of(char *out, size_t size, const tenon_op_t *op, uint32_t sample, uint32_t variable,
                      tenon_dtype_t dtype) {
   size_t used = 0;
@@ -83,7 +105,7 @@ trial_t *trials_any(trials_t *all) {
     tn_trial_options_t o = {.index = at < samples ? at : 0, .dtypes = dtypes, .rank = -1};
     if (at >= samples) {
       if (!all->every_dtype || !dtype_at(op, at - samples, &variable, &dtype)) return NULL;
-      if (tn_dtype_is(dtype, TENON_LIST)) continue;
+      if (tn_dtype_is(dtype, TENON_LIST) || is_stated(op, variable, dtype)) continue;
       dtypes[variable] = dtype;
     }
     bool is_made = trial_make(all->subject, &o, options.seed, "", &all->now);
