@@ -208,7 +208,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     said[count] = describe_crash(run, item, b, words, id, &crash);
     said[count].found = tn_text_get(&crash);
     count++;
-    snprintf(blocks, sizeof run->blocks[0], "%s", id); /* also where it is not asked for */
+    snprintf(blocks, sizeof run->blocks[0], "%.47s", id); /* also where it is not asked for */
   }
   for (int32_t i = 0; i < count; i++) {
     if (!said[i].id[0]) said[i].id = item->check->id;
@@ -218,7 +218,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     if (!said[i].is_note) o.kind = FAILED;
   }
   for (int32_t i = 0; i < o.said_count && !blocks[0] && run->rank + 1 < RANKS; i++)
-    if (!said[i].is_note) snprintf(blocks, sizeof run->blocks[0], "%s", said[i].id);
+    if (!said[i].is_note) snprintf(blocks, sizeof run->blocks[0], "%.47s", said[i].id);
   run->tell(&o);
   run->ended |= o.kind == FAILED && options.first;
   tn_text_clear(&crash);
