@@ -3,7 +3,6 @@
 #define BRIDGES_MXNET_MODELS_PARAMS_H
 
 #include <stdbool.h>
-
 #include <tenon/tenon.h>
 
 #include "base/arena.h"
