@@ -13,5 +13,6 @@ tenon_status_t tn_dynlib_open(const char *path, tn_dynlib_t **out_library);
 tenon_status_t tn_dynlib_open_copy(int copy, tn_dynlib_t **out_library);
 tenon_any_fn tn_dynlib_function(tn_dynlib_t *library, const char *name); /* NULL: absent */
 void tn_dynlib_close(tn_dynlib_t *library);                              /* NULL is fine */
+void tn_dynlib_keep(tn_dynlib_t *library);                               /* lets the handle go: the code stays */
 
 #endif

@@ -164,7 +164,8 @@ static tenon_status_t verify(load_t *load) {
 static tenon_status_t enter(load_t *load) {
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
                          load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
-  load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
+  if (load->is_bridge) tn_dynlib_keep(load->dynlib);
+  else load->library->dynlib = load->dynlib;
   load->is_new = true;
   return TENON_OK;
 }
