@@ -15,5 +15,6 @@ tenon_any_fn tn_dynlib_function(tn_dynlib_t *library, const char *name); /* NULL
 /* Of the program and what it was started with, as libraries that are opened find it; NULL: absent. */
 tenon_any_fn tn_dynlib_global(const char *name);
 void tn_dynlib_close(tn_dynlib_t *library); /* NULL is fine */
+void tn_dynlib_keep(tn_dynlib_t *library);  /* lets the handle go: the code stays */
 
 #endif

@@ -15,23 +15,31 @@ static const uint32_t K[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+/* Round t; who calls it moves the eight letters on by one each time, so that nothing is copied. */
+#define ROUND(a, b, c, d, e, f, g, h, t)                                                                               \
+  do {                                                                                                                 \
+    uint32_t T1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[t] + W[t];              \
+    d += T1, h = T1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                      \
+  } while (0)
+
 static void add_block(uint32_t H[8], const uint8_t *block) {
-  uint32_t W[64], s[8];
+  uint32_t W[64], a = H[0], b = H[1], c = H[2], d = H[3], e = H[4], f = H[5], g = H[6], h = H[7];
   for (int t = 0; t < 16; t++, block += 4)
     W[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
   for (int t = 16; t < 64; t++)
     W[t] = (rotate(W[t - 2], 17) ^ rotate(W[t - 2], 19) ^ W[t - 2] >> 10) + W[t - 7] +
            (rotate(W[t - 15], 7) ^ rotate(W[t - 15], 18) ^ W[t - 15] >> 3) + W[t - 16];
-  memcpy(s, H, sizeof s); /* a to h */
-  for (int t = 0; t < 64; t++) {
-    uint32_t T1 =
-        s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) + K[t] + W[t];
-    uint32_t T2 =
-        (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-    memmove(s + 1, s, 7 * sizeof *s);
-    s[4] += T1, s[0] = T1 + T2;
+  for (int t = 0; t < 64; t += 8) {
+    ROUND(a, b, c, d, e, f, g, h, t);
+    ROUND(h, a, b, c, d, e, f, g, t + 1);
+    ROUND(g, h, a, b, c, d, e, f, t + 2);
+    ROUND(f, g, h, a, b, c, d, e, t + 3);
+    ROUND(e, f, g, h, a, b, c, d, t + 4);
+    ROUND(d, e, f, g, h, a, b, c, t + 5);
+    ROUND(c, d, e, f, g, h, a, b, t + 6);
+    ROUND(b, c, d, e, f, g, h, a, t + 7);
   }
-  for (int i = 0; i < 8; i++) H[i] += s[i];
+  H[0] += a, H[1] += b, H[2] += c, H[3] += d, H[4] += e, H[5] += f, H[6] += g, H[7] += h;
 }
 
 void tn_sha256(const void *data, size_t size, uint8_t hash[TN_SHA256_SIZE]) {

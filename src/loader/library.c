@@ -231,7 +231,8 @@ static tenon_status_t enter(load_t *load) {
                          (load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0) |
                              (load->flags & TENON_LOAD_ISOLATED ? TN_ADD_ISOLATED : 0),
                          &load->offences, &load->library));
-  load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
+  if (load->is_bridge) tn_dynlib_keep(load->dynlib);
+  else load->library->dynlib = load->dynlib;
   load->library->file = load->identity;
   load->is_new = true;
   return TENON_OK;

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "base/trust.h"
 #include "loader/locate.h"
+#include "loader/needed.h"
 
 typedef struct rules_t {
   uint32_t flags;
@@ -191,13 +192,49 @@ static void check_folders(const char *path, tn_text_t *offences) {
   tn_text_clear(&list);
 }
 
-static void check_private(const char *path, const char *from, tn_text_t *offences) {
+static void check_changeable(const char *path, const char *before, const char *from, tn_text_t *offences) {
   tn_text_t lines = {0};
   tn_file_changeable(path, &lines);
   for (const char *at = tn_text_get(&lines); *at; at += strcspn(at, "\n"), at += *at == '\n')
-    tn_binary_offence(offences, "rule private (%s): %.*s", from, (int)strcspn(at, "\n"), at);
+    tn_binary_offence(offences, "rule private (%s): %s%.*s", from, before, (int)strcspn(at, "\n"), at);
   offences->failed |= lines.failed;
   tn_text_clear(&lines);
+}
+
+static void check_place(const char *place, size_t size, const char *from, tn_text_t *offences) {
+  tn_text_t words = {0};
+  if (*place == '/' || *place == '$') return;
+  char *name = tn_copy_text(place, size);
+  if (name) tn_binary_quote(&words, name);
+  tn_binary_offence(offences,
+                    "rule private (%s): it looks for libraries in '%s', below the current folder: link it with a run "
+                    "path that begins with / or $ORIGIN",
+                    from, tn_text_get(&words));
+  tn_release_memory(name), tn_text_clear(&words);
+}
+
+/* The libraries that it names for the system to open with it, as far as can be told which they are. */
+static void check_needed(const char *path, const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+  char found[TN_PATH_SIZE], real[TN_PATH_SIZE], before[256];
+  for (const char *at = *binary->run_path ? binary->run_path : NULL; at;) {
+    size_t size = strcspn(at, ":");
+    check_place(at, size, from, offences);
+    at = at[size] ? at + size + 1 : NULL;
+  }
+  for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
+    const char *name = binary->needed.names[i];
+    if (strchr(name, '/')) check_place(name, strlen(name), from, offences);
+    if (tn_needed_find(binary, path, name, found, sizeof found) != TN_FOUND ||
+        tn_file_real_path(found, real, sizeof real) != TENON_OK)
+      continue; /* opening says so */
+    snprintf(before, sizeof before, "it needs %.200s: ", strrchr(real, '/') + 1);
+    check_changeable(real, before, from, offences);
+  }
+}
+
+static void check_private(const char *path, const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+  check_changeable(path, "", from, offences);
+  check_needed(path, binary, from, offences);
 }
 
 static void check_inert(const tn_binary_t *binary, const char *from, tn_text_t *offences) {
@@ -250,7 +287,7 @@ tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn
   } else {
     if (rules.folder_count) check_folders(path, offences);
     if (is_strict || rules.flags & TENON_POLICY_INERT) check_inert(binary, from, offences);
-    if (is_strict || rules.flags & TENON_POLICY_PRIVATE) check_private(path, from, offences);
+    if (is_strict || rules.flags & TENON_POLICY_PRIVATE) check_private(path, binary, from, offences);
     if (rules.hash_count) check_hashes(path, file, out_is_copied, offences);
   }
   tn_mutex_unlock(&lock);

@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "adapters"))
 import layout  # noqa: E402
 import totals  # noqa: E402
 import update  # noqa: E402
+from changes import BREAKS, GROWS  # noqa: E402
 
 LATER = {"1.1": ["1.1.patch"], "1.2": ["1.1.patch", "1.2.patch"]}  # synthetic: until there are such
 CFLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
@@ -143,62 +144,6 @@ def edited(header, *changes):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return folder
-
-
-# What is changed, and the names that the check must say.
-BREAKS = [
-    ("two fields swapped in a call", "op", [("  void *stream;                  /*", "  void *workspace; /*"), ("  void *workspace;               /*", "  void *stream; /*")], ["tenon_call_t.stream: offset", "tenon_call_t.workspace: offset"]),
-    ("two fields swapped in a tensor", "op", [("  int32_t ndim;\n  tenon_dtype_t dtype;\n  int64_t *shape", "  tenon_dtype_t dtype;\n  int32_t ndim;\n  int64_t *shape")], ["tenon_tensor_t.ndim: offset", "tenon_tensor_t.dtype: offset"]),
-    ("two fields swapped in a loop", "op", [("  uint64_t first;", "  uint64_t first0;"), ("  uint64_t seed, offset; /* with", "  uint64_t first, offset; /* with"), ("first0;", "seed;")], ["tenon_loop_t.first: offset", "tenon_loop_t.seed: offset"]),
-    ("two services swapped", "op", [("void *(*allocate)(tenon_call_t *call, uint64_t size);", "void (*zone)(const void *context, const char *name);"), ("  /* any phase.  Opens a named span in the profile (the text must stay); NULL closes the one opened last. */\n  void (*zone)(const void *context, const char *name);", "  void *(*allocate)(tenon_call_t *call, uint64_t size);")], ["tenon_host_t.allocate: offset", "tenon_host_t.zone: offset"]),
-    ("two slots swapped in a device's table", "device", [("void (*free)(", "void (*release)("), ("void (*host_free)(", "void (*free)("), ("void (*release)(", "void (*host_free)(")], ["tenon_device_table_t.free: offset", "tenon_device_table_t.host_free: offset"]),
-    ("two fields swapped in a graph's view", "device", [("size, node_count, edge_count,", "size, edge_count, node_count,")], ["tenon_graph_view_t.node_count: offset", "tenon_graph_view_t.edge_count: offset"]),
-    ("two fields swapped in an iterator", "iterator", [("int64_t begin, end;", "int64_t end, begin;")], ["tenon_iterator_t.begin: offset", "tenon_iterator_t.end: offset"]),
-    ("two fields swapped in a pass", "graph", [("  const char *name;   /* as an operator's */\n  const char *doc; ", "  const char *doc;\n  const char *name; ")], ["tenon_pass_t.name: offset", "tenon_pass_t.doc: offset"]),
-    ("a status changed", "op", [("TENON_EXISTS = 6", "TENON_EXISTS = 16")], ["constant TENON_EXISTS: was 6, is 16"]),
-    ("a tag changed", "op", [("TENON_TAG_STUB = 31", "TENON_TAG_STUB = 39")], ["constant TENON_TAG_STUB: was 31, is 39"]),
-    ("a kind put between others", "op", [("TENON_KIND_STR = 5, TENON_KIND_CHOICE = 6", "TENON_KIND_STR = 6, TENON_KIND_CHOICE = 5")], ["TENON_KIND_STR: was 5", "TENON_KIND_CHOICE: was 6"]),
-    ("a dtype's number changed", "op", [("TENON_BF16 = TENON_DTYPE_(4, 16)", "TENON_BF16 = TENON_DTYPE_(14, 16)")], ["constant TENON_BF16"]),
-    ("a direction of copies changed", "device", [("TENON_COPY_WITHIN = 3", "TENON_COPY_WITHIN = 5")], ["constant TENON_COPY_WITHIN: was 3, is 5"]),
-    ("a constant of a macro changed", "op", [("#define TENON_MUST 0x40000000u", "#define TENON_MUST 0x20000000u")], ["constant TENON_MUST"]),
-    ("a limit changed", "op", [("#define TENON_RANK_MAX 64", "#define TENON_RANK_MAX 32")], ["constant TENON_RANK_MAX: was 64, is 32"]),
-    ("a constant removed", "op", [("TENON_INTERNAL = 13, TENON_UNAVAILABLE = 14", "TENON_INTERNAL = 13")], ["constant TENON_UNAVAILABLE: removed"]),
-    ("a version lowered", "device", [("#define TENON_DEVICE_ABI 0x10001u", "#define TENON_DEVICE_ABI 0x10000u")], ["TENON_DEVICE_ABI: was 0x10001, is 0x10000"]),
-    ("a field in the middle of a call", "op", [("  void *plan;\n  void *stream; ", "  void *plan;\n  void *middle;\n  void *stream; ")], ["tenon_call_t.middle: added at 72, in the middle: structures grow at the end, from 128 on", "tenon_call_t.stream: offset was 72, is 80"]),
-    ("a service in the middle", "op", [("  /* infer.  States how many items", "  void (*middle)(void);\n  /* infer.  States how many items")], ["tenon_host_t.middle: added at 24, in the middle", "tenon_host_t.list: offset was 24, is 32"]),
-    ("a field in the middle of a meta", "op", [("  int32_t ndim;   /* -1: unknown, for inputs", "  int64_t middle;\n  int32_t ndim;   /* -1: unknown, for inputs")], ["tenon_meta_t.middle: added"]),
-    ("a slot in the middle of a device's table", "device", [("  /* Nanoseconds on a clock of the ordinal.", "  void (*middle)(void);\n  /* Nanoseconds on a clock of the ordinal.")], ["tenon_device_table_t.middle: added", "tenon_device_table_t.event_time: offset"]),
-    ("a field in the middle of a grid", "source", [("  const char *constants; /* \"N=4", "  int64_t middle;\n  const char *constants; /* \"N=4")], ["tenon_grid_t.middle: added", "tenon_grid_t.constants: offset"]),
-    ("a field in the middle of a program's structure", "tenon", [("  void (*say)(void *context, uint32_t what, const char *text);\n  void *context;", "  void *middle;\n  void (*say)(void *context, uint32_t what, const char *text);\n  void *context;")], ["tenon_build_t.middle: added", "tenon_build_t.say: offset"]),
-    ("a field in padding", "op", [("  uint32_t count; /* LIST: of items */\n  tenon_device_t device;", "  tenon_device_t device;\n  uint32_t count;")], ["tenon_meta_t.count: offset", "tenon_meta_t.device: offset"]),
-    ("a field after a tensor's last", "op", [("  const struct tenon_detail_t *detail; /* NULL: dense", "  const struct tenon_detail_t *detail;\n  void *more; /* NULL: dense")], ["tenon_tensor_t.more: added, but the structure has no size and never changes"]),
-    ("a field after an item's last", "op", [("  const void *text;\n  tenon_any_fn function;\n}", "  const void *text;\n  tenon_any_fn function;\n  void *more;\n}")], ["tenon_item_t.more: added, but the structure has no size"]),
-    ("a wider field", "op", [("  uint64_t accumulate;", "  uint32_t accumulate;")], ["tenon_call_t.accumulate: size was 8, is 4", "tenon_call_t.accumulate: type was uint64_t, is uint32_t"]),
-    ("a field of another sign", "op", [("  int32_t axis; ", "  uint32_t axis; ")], ["tenon_detail_t.axis: type was int32_t, is uint32_t"]),
-    ("a service of another type", "op", [("tenon_status_t (*resize)(tenon_call_t *call, uint32_t output, int32_t ndim,", "tenon_status_t (*resize)(tenon_call_t *call, uint32_t output, uint32_t ndim,")], ["tenon_host_t.resize: type"]),
-    ("a slot of another type", "device", [("tenon_status_t (*synchronize)(tenon_on_t on);", "tenon_status_t (*synchronize)(tenon_on_t on, void *stream);")], ["tenon_device_table_t.synchronize: type"]),
-    ("a union's field of another type", "op", [("    const int64_t *ints;", "    const int32_t *ints;")], ["tenon_value_t.as.ints: type"]),
-    ("an array of another length", "device", [("  uint64_t groups[3];                       /*", "  uint64_t groups[4]; /*")], ["tenon_launch_t.groups: size was 24, is 32"]),
-    ("a function type with another argument", "op", [("typedef tenon_status_t (*tenon_part_fn)(tenon_call_t *call, void *argument, int64_t begin,", "typedef tenon_status_t (*tenon_part_fn)(tenon_call_t *call, void *argument, int32_t begin,")], ["type tenon_part_fn"]),
-    ("a function with another argument", "tenon", [("tenon_library_load(const char *path, uint32_t flags,", "tenon_library_load(const char *path, uint64_t flags,")], ["function tenon_library_load: was tenon_status_t (const char *, uint32_t,"]),
-    ("a function removed", "tenon", [("TENON_API const char *tenon_version(void);", "")], ["function tenon_version: removed"]),
-    ("a field removed from a node", "op", [("  uint64_t consumed; /*", "  /*")], ["tenon_node_t.consumed: removed"]),
-    ("a field removed from a view", "device", [("  const char *const *names;         /* of edges */\n", "")], ["tenon_graph_view_t.names: removed"]),
-    ("a service removed", "op", [("  void (*zone)(const void *context, const char *name);\n", "")], ["tenon_host_t.zone: removed"]),
-    ("a structure removed", "device", [("typedef struct tenon_fault_t {", "typedef struct tenon_mistake_t {"), ("} tenon_fault_t;", "} tenon_mistake_t;\ntypedef struct tenon_mistake_t tenon_fault_t;")], ["tenon_fault_t: removed"]),
-]
-
-GROWS = [
-    ("op", [("  const struct tenon_device_context_t *device; /* device.h: where the call runs; NULL: on no plug-in's device */\n}", "  const struct tenon_device_context_t *device;\n  uint64_t more; /* new */\n}")], ["tenon_call_t.more"]),
-    ("op", [("int64_t count);\n};", "int64_t count);\n  void (*more)(void);\n  void *most;\n};")], ["tenon_host_t.more", "tenon_host_t.most"]),
-    ("op", [("  const tenon_item_t *items; /* up to TENON_TAG_END */\n}", "  const tenon_item_t *items;\n  const char *more;\n}")], ["tenon_descriptor_t.more"]),
-    ("op", [("TENON_UNAVAILABLE = 14", "TENON_UNAVAILABLE = 14, TENON_NEW = 15"), ("#define TENON_MUST 0x40000000u", "#define TENON_MUST 0x40000000u\n#define TENON_MORE 3")], ["TENON_NEW", "TENON_MORE"]),
-    ("op", [("typedef struct tenon_item_t {", "typedef struct tenon_more_t {\n  uint32_t size;\n} tenon_more_t;\ntypedef struct tenon_item_t {")], ["tenon_more_t"]),
-    ("device", [("  void (*group_free)(tenon_on_t on, void *group); /* what is enqueued is still done */\n}", "  void (*group_free)(tenon_on_t on, void *group);\n  void (*more)(tenon_on_t on);\n}")], ["tenon_device_table_t.more"]),
-    ("graph", [("  const tenon_strategy_t *const *strategies; /* one after the other, up to NULL */\n}", "  const tenon_strategy_t *const *strategies;\n  void *more;\n}")], ["tenon_partitioner_t.more"]),
-    ("iterator", [("/* strides[i][axis], in bytes: 0 where it stands still, perhaps negative */\n}", "/* */\n  void *more;\n}")], ["tenon_iterator_t.more"]),
-    ("tenon", [("TENON_API const char *tenon_version(void);", "TENON_API const char *tenon_version(void);\nTENON_API void tenon_more(void);")], ["tenon_more"]),
-]
 
 
 class Layouts(unittest.TestCase):

@@ -1,4 +1,4 @@
-/* What a set-uid program sees of the environment; run by tests/unit/loader/policy_test.c.  Its argument is a source. */
+/* What a set-uid program sees of the environment; run by tests/unit/loader/trust_test.c.  Its argument is a source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
