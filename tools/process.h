@@ -7,6 +7,9 @@
 
 /* The program takes this one's place; false if it cannot. */
 bool process_become(const texts_t *command, text_t *why);
+/* Runs the program, which is looked for in PATH, to its end, with this one's terminal; its exit status, 128 and the signal's number
+ * where it was ended by one, -1: it cannot be run. */
+int process_show(const texts_t *command, text_t *why);
 /* Runs the program to its end; what it prints on stdout is not shown, what it says on stderr is this one's.  False, with the reason:
  * it cannot be run, or its exit status is not 0. */
 bool process_run(const texts_t *command, text_t *why);
