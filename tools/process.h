@@ -26,6 +26,7 @@ typedef struct workers_t {
   int32_t (*run)(void *context, int32_t item, text_t *out_words);                /* in a child */
   void (*done)(void *context, int32_t item, int32_t outcome, const char *words); /* in the parent */
   int32_t crashed; /* the outcome of an item that ended its child */
+  int32_t spoiled; /* one after which its child ends, so that the next item begins in a fresh one; 0: none */
 } workers_t;
 bool workers_run(const workers_t *workers, text_t *why);
 

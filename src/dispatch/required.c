@@ -73,6 +73,8 @@ static tenon_status_t resize(tenon_call_t *call, tenon_tensor_t *t, int32_t ndim
   if (count < 0 || !tn_dtype_bytes(t->dtype, count, &size) || size > INT64_MAX / 2)
     return tenon_fail(call, TENON_INVALID, "x cannot have shape %s",
                       tn_shape_print(ndim < 0 || ndim > TENON_RANK_MAX ? 0 : ndim, shape, text, sizeof text));
+  if (ndim == t->ndim && !memcmp(shape, t->shape, (size_t)ndim * sizeof *shape) && !(t->keys & TN_TENSOR_UNSET))
+    return TENON_OK; /* as it lies, in any strides */
   TN_TRY(tn_tensor_room(t, ndim));
   uint64_t end = offset_of(t) + size;
   if (!is_meta(t) && end > ((tn_tensor_t *)t)->storage->size) TN_TRY(grow(t, end));
