@@ -13,6 +13,7 @@ declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [new]="tenon new: every command of each kind's README, as a new user" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [isolation]="libraries that misbehave, in processes of their own" [examples]="the examples"
+  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [new]="tenon new, as a new user: every command of each kind's README; tenon bench and tenon watch" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
 
@@ -78,7 +79,11 @@ run_guides() {
 }
 run_wheel() { "$python" tests/adapters/wheel_test.py; }
 run_install() { tests/acceptance/install_test.sh "$build"; }
-run_new() { "$python" tests/acceptance/new_test.py; }
+run_new() {
+  local log=$logs/new-parts.log part
+  for part in new bench watch; do "$python" "tests/acceptance/${part}_test.py"; done 2>&1 | tee "$log"
+  parts_of "$log" 3
+}
 run_command() { "$python" tests/acceptance/command_test.py; }
 run_errors() { "$python" tests/acceptance/errors_test.py; }
 run_isolation() {

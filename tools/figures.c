@@ -16,7 +16,7 @@ figure_t *figures_add(figures_t *figures, const char *op, const char *device, co
   }
   figure_t *figure = &figures->items[figures->count];
   *figure =
-      (figure_t){strdup(op), strdup(device), strdup(size), strdup(arguments), {0, 0, 0, 0, 0}, 0, 0, false, 0, 0, 0};
+      (figure_t){strdup(op), strdup(device), strdup(size), strdup(arguments), {0, 0, 0, 0, 0, 0}, 0, 0, false, 0, 0, 0};
   figures->count++;
   return figure->op && figure->device && figure->size && figure->arguments ? figure : NULL;
 }

@@ -37,7 +37,11 @@ bool measure_times(measure_fn function, void *context, double seconds, times_t *
     times[batches++] = (system_clock_ms() - before) * 1e6 / (double)count;
   }
   qsort(times, (size_t)batches, sizeof *times, ascending);
-  *out_times = (times_t){quantile(times, batches, 0.5), quantile(times, batches, 0.25), quantile(times, batches, 0.75),
-                         batches, count};
+  *out_times = (times_t){quantile(times, batches, 0.5),
+                         quantile(times, batches, 0.25),
+                         quantile(times, batches, 0.75),
+                         times[0],
+                         batches,
+                         count};
   return true;
 }

@@ -5,7 +5,7 @@
 #include "text.h"
 
 typedef struct times_t { /* nanoseconds of one time; the quartiles are the spread */
-  double median, first, third;
+  double median, first, third, least;
   int64_t batches, count; /* times in a batch */
 } times_t;
 

@@ -7,6 +7,9 @@
 
 /* The program takes this one's place; false if it cannot. */
 bool process_become(const texts_t *command, text_t *why);
+/* Runs the program, which is looked for in PATH, to its end, with this one's terminal; its exit status, 128 and the signal's number
+ * where it was ended by one, -1: it cannot be run. */
+int process_show(const texts_t *command, text_t *why);
 /* Runs it to its end, with a variable of its environment set (value NULL: none).  True: exit status 0; else `why` has what it
  * said on stderr, or how it ended. */
 bool process_run(const texts_t *command, const char *name, const char *value, text_t *why);

@@ -26,6 +26,30 @@ bool process_become(const texts_t *command, text_t *why) {
   return false;
 }
 
+/* A forked child's state when it has ended. */
+static int wait_for(pid_t id) {
+  int state = 0;
+  while (waitpid(id, &state, 0) < 0 && errno == EINTR) continue;
+  return state;
+}
+
+int process_show(const texts_t *command, text_t *why) {
+  char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
+  if (!arguments) return text_add(why, "out of memory"), -1;
+  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
+  fflush(stdout), fflush(stderr);
+  const pid_t id = fork();
+  if (id == 0) {
+    execvp(arguments[0], arguments);
+    fprintf(stderr, "tenon: cannot run '%s': %s\n", arguments[0], strerror(errno));
+    _exit(127);
+  }
+  free(arguments);
+  if (id < 0) return text_add(why, "cannot start a process: %s", strerror(errno)), -1;
+  const int state = wait_for(id);
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
 static void be_child(char **arguments, const char *name, const char *value, int errors) {
   int nothing = open("/dev/null", O_RDWR);
   if (value) (void)setenv(name, value, 1);
@@ -55,8 +79,7 @@ bool process_run(const texts_t *command, const char *name, const char *value, te
   close(ends[1]);
   if (id > 0) read_all(ends[0], &words);
   close(ends[0]);
-  while (id > 0 && waitpid(id, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (id > 0) status = wait_for(id);
   bool fine = id > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (id < 0) text_add(why, "cannot start a process: %s", strerror(errno));
   else if (!fine && words.size) text_add(why, "%s", text_get(&words));

@@ -50,7 +50,7 @@ static bool measure(bench_t *bench, const tenon_op_t *op, const char *name, cons
                     const subject_size_t *size, text_t *why) {
   subject_t subject;
   text_t words = {NULL, 0, 0, false}, arguments = {NULL, 0, 0, false};
-  times_t times, other = {0, 0, 0, 0, 0};
+  times_t times, other = {0, 0, 0, 0, 0, 0};
   double operations = 0;
   bool fine = subject_begin(op, size, &subject, why);
   size_label(size, &words);

@@ -19,6 +19,7 @@ from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load, policy
 from ._profile import explain, profile, trace
+from ._watch import watch
 
 __version__ = _core.version()
 Tensor._repr_html_ = _notebook.tensor  # a type of C

@@ -1,6 +1,9 @@
 """Libraries and the namespaces of their operators."""
 import keyword
 import os
+import shutil
+import tempfile
+import weakref
 
 from . import _core
 
@@ -15,8 +18,9 @@ def spelled(name):
 class Library:
     """A loaded library: its operators are attributes.  `dir()` lists them, and `for op in library` goes over them."""
 
-    def __init__(self, core):
-        self._core = core
+    def __init__(self, core, sources=(), options=()):
+        self._core, self._sources, self._options = core, sources, options
+        self._folder, self._built = None, 0  # of files that reload made
 
     def __getattr__(self, name):
         operators = self._core.operators
@@ -34,7 +38,7 @@ class Library:
             return "(unloaded)"
 
     def __dir__(self):
-        return sorted([*self._core.operators, "name", "version", "path", "unload"])
+        return sorted([*self._core.operators, "name", "version", "path", "reload", "unload"])
 
     def __iter__(self):
         return iter(self._core.operators.values())
@@ -48,6 +52,21 @@ class Library:
     name = property(lambda self: self._core.name, doc="Its namespace.")
     version = property(lambda self: self._core.version, doc="As it states it.")
     path = property(lambda self: self._core.path, doc="Its file; '' when it is linked in.")
+
+    def reload(self, path=None):
+        """Builds it anew from its sources, or reads its file (or another one) anew, and puts that in its place, at once and as a whole.
+
+        Operators, bound calls and executables that are there go on with the new kernels.  What does not compile, and another schema of
+        an operator that a graph or an executable holds, is raised, and the library is as it was.
+        """
+        if self._sources and path is None:
+            if self._folder is None:
+                self._folder = tempfile.mkdtemp(prefix="tenon-")
+                weakref.finalize(self, shutil.rmtree, self._folder, True)
+            self._built += 1
+            path = os.path.join(self._folder, f"{self._core.name}-{self._built}.so")
+            _core.build(self._sources, self._options, 0, os.fsencode(path))
+        self._core.reload(None if path is None else os.fsencode(path))
 
     def unload(self):
         """Unloads its code (load(..., unloadable=True)), or raises with what holds it; its operators raise when they are called then."""
@@ -66,7 +85,8 @@ def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
     """
     flags = (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)
     if os.fsdecode(path).endswith(SOURCES):
-        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), tuple(map(os.fsencode, options)), int(fresh), flags))
+        sources, words = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more)), tuple(map(os.fsencode, options))
+        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), words, int(fresh), flags), sources, words)
     if more or options or fresh:
         raise TypeError(f"{path!r} is no source ({' '.join(SOURCES)}): further files, options and fresh are for sources")
     return Library(_core.load(os.fspath(path), flags))

@@ -73,7 +73,7 @@ class User:
             return "gdb is not installed"
         if words[0] == "cmake" and not shutil.which("cmake"):
             return "cmake is not installed"
-        if words[:2] == ["tenon", "check"] and "--device LIB" in self.run("tenon check --help", self.work)[1].splitlines()[0]:
+        if words[:2] == ["tenon", "check"] and "LIB.so" not in self.run("tenon check --help", self.work)[1].splitlines()[0]:
             return "this build's `tenon check` is for devices alone"
         return None
 

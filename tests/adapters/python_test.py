@@ -420,6 +420,45 @@ class Names(unittest.TestCase):
         with self.assertRaisesRegex(AttributeError, "no operator whose name begins with nobody"):
             tenon.ops.nobody
 
+    def test_reloading(self):
+        def write(text, header="#define BY 1\n", schema="more(Tensor x) -> Tensor"):
+            for name, words in (("by.h", header), ("again.c", text % schema)):
+                with open(os.path.join(FOLDER, "again", name), "w", encoding="utf-8") as file:
+                    file.write(words)
+
+        text = ('#include <tenon/op.h>\n#include "by.h"\nstatic tenon_status_t f(const tenon_loop_t *l) {\n'
+                '  for (int64_t i = 0; i < l->count; i++) ((float *)l->data[1])[i] = ((const float *)l->data[0])[i] + BY;\n  return TENON_OK;\n}\n'
+                'TENON_LIBRARY(again, "1.0.0", TENON_OP("%s", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32 -> f32", f)))\n')
+        os.makedirs(os.path.join(FOLDER, "again"))
+        write(text)
+        one, builder = np.ones(1, np.float32), tenon.graph.Builder()
+        ops = tenon.load(os.path.join(FOLDER, "again/again.c"), unloadable=True)
+        more, other, compiled = ops.more, tenon.ops.again.more, builder.finish([tenon.graph.ops.again.more(builder.input("x", "f32", [1]))]).compile()
+        del builder
+        watched = tenon.watch(ops, interval=0.01)
+        self.assertIsNone(next(watched))
+        self.assertEqual((float(more(one)[0]), float(compiled(one)[0])), (2, 2))
+        write(text, "#define BY 5\n")  # the header alone
+        self.assertIsNone(next(watched))
+        self.assertEqual([float(f(one)[0]) for f in (more, other, ops.more, tenon.ops.again.more, compiled)], [6] * 5)
+        write(text, "#define BY nothing\n")
+        self.assertIn("nothing", str(next(watched)))
+        self.assertEqual([float(f(one)[0]) for f in (more, ops.more, compiled)], [6] * 3)
+        write(text, "#define BY 8\n", "more(Tensor x, *, int a=1) -> Tensor")
+        with self.assertRaisesRegex(tenon.Error, "again::more: its schema changed from .* and it is held by"):
+            ops.reload()
+        self.assertEqual(float(compiled(one)[0]), 6)
+        del compiled, watched
+        gc.collect()
+        ops.reload()
+        self.assertEqual(float(ops.more(one, a=2)[0]), 9)
+        with self.assertRaisesRegex(tenon.Error, "find it anew"):
+            more(one)
+        ops.unload()
+        for ended in more, other:
+            with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
+                ended(one)
+
     def test_unloading(self):
         path = os.path.join(FOLDER, "gone.so")
         source = os.path.join(FOLDER, "gone.c")

@@ -19,6 +19,6 @@ TENON_LIBRARY(@NAME@, "0.1.0",
     TENON_TYPES("x, gate: f16|bf16|f32|f64; out = x"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_USES("core::sigmoid, core::mul"),
-    TENON_SAMPLES("x: [3, n], gate: [n]; x: [n], gate: [n]"),
+    TENON_SAMPLES("x: [3, n], gate: [3, n]; x: [n], gate: [n]"),
     TENON_COMPOSITE(@NAME@_run)))
 /* clang-format on */

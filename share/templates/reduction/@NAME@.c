@@ -35,6 +35,25 @@ static tenon_status_t infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+/* The same in the plainest way, from dense row-major tensors: `tenon check` compares.  It is never used in a call. */
+static tenon_status_t reference(tenon_call_t *call) {
+  const tenon_tensor_t *x = call->inputs[0];
+  const int64_t given = call->attrs[0].as.i, axis = given < 0 ? given + x->ndim : given, extent = x->shape[axis];
+  const float *from = (const float *)x->data;
+  float *to = (float *)call->outputs[0]->data;
+  int64_t after = 1; /* elements from one along the axis to the next */
+  for (int64_t i = axis + 1; i < x->ndim; i++) after *= x->shape[i];
+  for (int64_t i = 0; i < tenon_count(call->outputs[0]); i++) {
+    double sum = 0;
+    for (int64_t k = 0; k < extent; k++) {
+      const double value = from[(i / after * extent + k) * after + i % after];
+      sum += value * value;
+    }
+    to[i] = (float)(sum / (double)extent);
+  }
+  return TENON_OK;
+}
+
 /* clang-format off */
 TENON_LIBRARY(@NAME@, "0.1.0",
   TENON_OP("@NAME@(Tensor x, *, int axis=-1) -> Tensor",
@@ -44,5 +63,6 @@ TENON_LIBRARY(@NAME@, "0.1.0",
     TENON_REDUCES("x over axis"),
     TENON_INFER(infer),
     TENON_SAMPLES("x: [4, n]; x: [n, 3], axis = 0; x: [2, 3, 5], axis = 1"),
+    TENON_REFERENCE(reference),
     TENON_STUB("cpu f32 strided", @NAME@_f32)))
 /* clang-format on */

@@ -21,7 +21,7 @@ TENON_LIBRARY(@NAME@, "0.1.0",
     TENON_DOC("The point between a and b: a + (b - a) by."),
     TENON_TYPES("a, b: f16|bf16|f32; out = a"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
-    TENON_SAMPLES("a: [3, n], b: [n]; a: [n], b: [n], by = 2.0"),
+    TENON_SAMPLES("a: [3, n], b: [3, n]; a: [n], b: [n], by = 2.0"),
     TENON_LOOP("f32, f32 -> f32", @NAME@_element_loop),
     TENON_SOURCE("f32 strided", @NAME@_element_run)))
 /* clang-format on */
