@@ -216,7 +216,7 @@ static bool perform(bench_t *bench, text_t *why) {
   texts_t no_pins = {NULL, 0, 0};
   tenon_compile_t options = {.size = sizeof options};
   if (bench->threads) tenon_threads_set((int32_t)bench->threads);
-  bool fine = library_load_all(&bench->libraries, why);
+  bool fine = library_load_all(&bench->libraries, false, why);
   if (fine && bench->library) {
     library_path(bench->library, &path);
     fine = tenon_library_load(text_get(&path), 0, &library) == TENON_OK || (text_add(why, "%s", tenon_error()), false);

@@ -56,7 +56,7 @@ static bool describe(compare_t *c, text_t *why) {
   tenon_graph_t *graph = NULL;
   if (c->values.first < 0) return true;
   const value_t *value = c->values.items[c->values.first].value;
-  if (!library_load_all(&c->first.libraries, why)) return false;
+  if (!library_load_all(&c->first.libraries, false, why)) return false;
   if (tenon_graph_load(c->request.model, NULL, &graph) != TENON_OK) return text_add(why, "%s", tenon_error()), false;
   culprit_t culprit = {graph, &c->a, &c->b, value->node, value->name, c->record, c->tolerance};
   bool fine = system_make_folder(c->record, why) && culprit_describe(&culprit, &c->details, &c->recording, why);

@@ -21,7 +21,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
     model.ops = line.operands, line.operands = (texts_t){NULL, 0, 0};
-    bool fine = library_load_all(&libraries, &why) && model_write(&model, &why);
+    bool fine = library_load_all(&libraries, false, &why) && model_write(&model, &why);
     code = fine ? (printf("wrote %s\n", model.path), EXIT_FINE) : say_failure("%s", text_get(&why));
   }
   model_free(&model), texts_free(&libraries), texts_free(&line.operands), text_free(&why);

@@ -42,7 +42,7 @@ static bool find_place(request_t *request, const char *call, text_t *out_place, 
   tenon_recording_info(recording, &info);
   bool fine = true;
   if (request->libraries.count == 0 && info.library_path) fine = texts_add(&request->libraries, info.library_path);
-  if (fine && request->gdb && !request->sanitizer && library_load_all(&request->libraries, why)) {
+  if (fine && request->gdb && !request->sanitizer && library_load_all(&request->libraries, false, why)) {
     const tenon_op_t *op = replay_find(&request->replay, &info, why);
     if (op && tenon_op_slot(op, "cpu", &slot) == TENON_OK && slot.function &&
         tenon_function_source(slot.function, &source) == TENON_OK)
@@ -74,7 +74,7 @@ static int perform(request_t *request, const texts_t *folders, int argc, char **
   int32_t others = 0;
   bool fine = true;
   for (int32_t i = 0; i < folders->count && fine; i++) fine = list_calls(folders->items[i], &calls, why);
-  fine = fine && go_under(request, &calls, argc, argv, why) && library_load_all(&request->libraries, why);
+  fine = fine && go_under(request, &calls, argc, argv, why) && library_load_all(&request->libraries, false, why);
   if (request->threads > 0) tenon_threads_set((int32_t)(request->threads < 4096 ? request->threads : 4096));
   for (int32_t i = 0; i < calls.count && fine; i++) {
     bool is_same = replay_run(&request->replay, calls.items[i], why);

@@ -26,7 +26,7 @@ typedef struct run_t { /* what was asked for, and what it became */
   texts_t libraries, values, dims, dumps, pins, passes;
   const char *model, *folder, *profile, *device, *claim, *values_folder, *nan;
   const char *optimize;
-  bool values_each, sanitizer;
+  bool values_each, sanitizer, isolates_ops;
   devices_t devices;
   bool record;
   int64_t threads, repeat, seed;
@@ -170,7 +170,7 @@ static bool show_fallbacks(const run_t *run, text_t *why) {
 }
 
 static bool open_model(run_t *run, text_t *why) {
-  if (!library_load_all(&run->libraries, why)) return false;
+  if (!library_load_all(&run->libraries, run->isolates_ops, why)) return false;
   tenon_compile_t options = {.size = sizeof options};
   options.flags =
       (run->record ? TENON_COMPILE_RECORD : 0) | (run->optimize && run->optimize[0] == 'p' ? TENON_COMPILE_PLAIN : 0);
@@ -224,6 +224,7 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
        &run.values},
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &run.libraries},
+      {LIBRARY_ISOLATE, &run.isolates_ops},
       {"apply", 0, OPTION_TEXTS, "LIB::NAME[,KEY=VALUE]...",
        "change the graph by a pass or a partitioner of a library, with options; may be repeated", &run.passes},
       {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},

@@ -96,7 +96,7 @@ static bool load_library(watch_t *watch, text_t *why) {
     }
     return status == TENON_OK || fail(why);
   }
-  if (!library_load_all(&watch->libraries, why)) return false;
+  if (!library_load_all(&watch->libraries, false, why)) return false;
   library_path(watch->build.output, &path);
   bool fine = tenon_library_load(text_get(&path), 0, &watch->library) == TENON_OK || fail(why);
   text_free(&path);

@@ -164,6 +164,51 @@ static PyObject *policy(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
+/* ---- isolated -------------------------------------------------------------------------------------------------------- */
+
+static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"path",    "flags",  "allow",  "deadline_ms", "spin_us",  "processes", "calls",
+                          "threads", "memory", "shared", "readable",    "writable", NULL};
+  PyObject *path, *readable = NULL, *writable = NULL, *result = NULL;
+  unsigned flags = 0;
+  unsigned long long memory = 0, shared = 0;
+  tenon_isolation_t isolation = {.size = sizeof isolation};
+  tenon_library_t *library = NULL;
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|IIIIIIIKKO!O!", names, PyUnicode_FSConverter, &path, &flags,
+                                   &isolation.allow, &isolation.deadline_ms, &isolation.spin_us, &isolation.child_count,
+                                   &isolation.call_count, &isolation.thread_count, &memory, &shared, &PyTuple_Type,
+                                   &readable, &PyTuple_Type, &writable))
+    return NULL;
+  isolation.memory = memory, isolation.shared = shared;
+  if (readable) isolation.readable = texts_of(readable, &isolation.readable_count);
+  if (writable) isolation.writable = texts_of(writable, &isolation.writable_count);
+  if (!PyErr_Occurred()) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_load_isolated(PyBytes_AsString(path), flags, &isolation, &library);
+    Py_END_ALLOW_THREADS result = status == TENON_OK ? library_of(library) : raise_status(status);
+  }
+  Py_DECREF(path);
+  free((void *)(uintptr_t)isolation.readable), free((void *)(uintptr_t)isolation.writable);
+  return result;
+}
+
+static PyObject *empty(PyObject *object, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"shape", "dtype", NULL};
+  PyObject *shape_object, *dtype_object = NULL;
+  int64_t shape[TENON_RANK_MAX];
+  int32_t ndim;
+  tenon_dtype_t dtype = tenon_dtype(TENON_F32);
+  tenon_tensor_t *tensor = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|O", names, &shape_object, &dtype_object) ||
+      !shape_from(shape_object, shape, &ndim) || (dtype_object && !dtype_from(dtype_object, &dtype)))
+    return NULL;
+  lock_take(&libraries_lock);
+  tenon_status_t status = tenon_library_tensor_create(((library_t *)object)->library, dtype, ndim, shape, &tensor);
+  lock_give(&libraries_lock);
+  return status == TENON_OK ? tensor_new(tensor) : raise_status(status);
+}
+
 static void library_delete(PyObject *object) {
   library_t *self = (library_t *)object;
   PyTypeObject *type = Py_TYPE(object);
@@ -260,6 +305,8 @@ static PyObject *get_operators(PyObject *object, void *unused) {
 }
 
 static PyMethodDef methods[] = {
+    {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
+     "empty(shape, dtype='f32')\n--\n\nA tensor in the memory that an isolated library shares."},
     {"unload", unload, METH_NOARGS,
      "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says what holds it."},
     {"reload", reload, METH_O, "reload(path)\n--\n\nPuts what the file is now in its place; None: its own file."},
@@ -316,6 +363,8 @@ static PyObject *names(PyObject *module, PyObject *unused) {
 static PyMethodDef functions[] = {
     {"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
      "load(path, flags=0)\n--\n\nLoads a library."},
+    {"load_isolated", (PyCFunction)(void (*)(void))load_isolated, METH_VARARGS | METH_KEYWORDS,
+     "load_isolated(path, flags=0, ...)\n--\n\nLoads one into processes of its own."},
     {"build", build, METH_VARARGS, "build(sources, options, build_flags, path)\n--\n\nBuilds one to a file; True."},
     {"load_build", load_build, METH_VARARGS,
      "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},

@@ -68,22 +68,47 @@ class Library:
             _core.build(self._sources, self._options, 0, os.fsencode(path))
         self._core.reload(None if path is None else os.fsencode(path))
 
+    def empty(self, shape, dtype="f32"):
+        """A tensor in the memory that an isolated library shares with its processes: its operators use it without a copy."""
+        return self._core.empty(shape, dtype)
+
     def unload(self):
         """Unloads its code (load(..., unloadable=True)), or raises with what holds it; its operators raise when they are called then."""
         self._core.unload()
 
 
+ALLOWANCES = {"read": 1, "write": 2, "network": 4, "processes": 8, "extend": 16}  # TENON_ALLOW_...
+NONE = 0xFFFFFFFF  # TENON_ISOLATION_NONE
+
+
+def _isolation(allow=(), deadline=10.0, spin=50e-6, processes=0, calls=0, threads=0, memory=0, shared=0, readable=(), writable=()):
+    """Settings of tenon_isolation_t: times in seconds (None: without end; without spinning), sizes in bytes, folders absolute."""
+    unknown = set(allow) - set(ALLOWANCES)
+    if unknown:
+        raise ValueError(f"allow={sorted(unknown)!r}: there are {', '.join(ALLOWANCES)}")
+    return {"allow": sum(ALLOWANCES[name] for name in set(allow)), "deadline_ms": NONE if deadline is None else max(1, round(deadline * 1e3)),
+            "spin_us": round(spin * 1e6) or NONE if spin else NONE, "processes": processes, "calls": calls, "threads": threads,
+            "memory": memory, "shared": shared, "readable": tuple(map(os.fsencode, readable)), "writable": tuple(map(os.fsencode, writable))}
+
+
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".s", ".S", ".cu", ".o", ".a")
 
 
-def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
+def load(path, *more, options=(), fresh=False, strict=False, unloadable=False, isolated=False):
     """Loads a library of operators: a .so, by its path or by a name in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
 
     `load("./gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
     options and compilers is taken from the cache, unless fresh=True.  The compilers' errors are raised, their warnings warned.  Twice
     gives the same library.
+
+    isolated=True, or settings, `isolated={"deadline": 2.0, "memory": 1 << 30, "allow": ["read"]}`: its code runs in a process of its
+    own, and what goes wrong there is an error of the call (docs/isolation.md).
     """
     flags = (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)
+    if isolated is not False and os.fsdecode(path).endswith(SOURCES):
+        raise TypeError("isolated: expected a library, found sources: build them first (tenon build)")
+    if isolated is not False and not (more or options or fresh):
+        return Library(_core.load_isolated(os.fspath(path), flags, **_isolation(**({} if isolated is True else isolated))))
     if os.fsdecode(path).endswith(SOURCES):
         sources, words = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more)), tuple(map(os.fsencode, options))
         return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), words, int(fresh), flags), sources, words)

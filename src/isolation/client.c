@@ -119,7 +119,9 @@ static tenon_status_t start(tn_client_t *client, uint32_t index) {
     memset(post, 0, sizeof *post);
     post->start.state = TN_SLOT_CALL;
     if (!tn_keeper_order(&client->keeper, TN_KEEPER_START, index, child->number))
-      status = tn_fail(TENON_UNAVAILABLE, "its keeper ended");
+      status =
+          tn_fail(TENON_UNAVAILABLE,
+                  "the program that keeps its process (isolate) ended at once: is it of the same build as libtenon?");
   }
   tn_mutex_unlock(&client->lock);
   if (status != TENON_OK) return status;

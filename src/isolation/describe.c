@@ -113,10 +113,16 @@ static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_fu
   else offend(b, "it adds to %.200s what is no KERNEL of the CPU", b->name);
 }
 
+/* It is not brief any more: a call of it may wait until its deadline. */
+static void add_traits(builder_t *b, uint32_t tag, int64_t number) {
+  b->has_shapes |= (number & TENON_POINTWISE) != 0;
+  add(b, tag, number & ~(int64_t)TENON_BRIEF, NULL, NULL);
+}
+
 static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *text, bool has_function) {
   switch (tag & ~TENON_MUST) {
   case TENON_TAG_SHAPES: b->has_shapes = true, add(b, tag, number, text, NULL); break;
-  case TENON_TAG_TRAITS: b->has_shapes |= number & TENON_POINTWISE, add(b, tag, number, text, NULL); break;
+  case TENON_TAG_TRAITS: add_traits(b, tag, number); break;
   case TENON_TAG_INFER: b->has_shapes = true, add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_infer); break;
   case TENON_TAG_VALIDATE: add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_validate); break;
   case TENON_TAG_CREATE: add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_create); break;

@@ -116,7 +116,7 @@ static void find_end(tn_exchange_t *x) {
     return;
   }
   if (__atomic_load_n(&control->ends[x->index].dead, __ATOMIC_ACQUIRE) != x->number) {
-    snprintf(end->text, sizeof end->text, "was lost: the process that kept it ended");
+    snprintf(end->text, sizeof end->text, "was lost: the process that kept it (isolate) ended");
     end->is_lost = true;
     return;
   }

@@ -29,6 +29,14 @@ tenon_status_t tn_proxy_validate(tenon_node_t *node);
 tenon_status_t tn_proxy_create(tenon_node_t *node);
 void tn_proxy_destroy(void *state);
 
+enum { TN_TRIES = 4 }; /* of a call that another one's fault ended */
+/* Verb, operator, and its state (NULL: none) or its attributes.  A state of another operator (`@state`) comes with both. */
+tenon_status_t tn_proxy_arguments(tn_exchange_t *x, uint64_t verb, const tenon_op_t *op, uint32_t number,
+                                  const tenon_value_t *attrs, void *state);
+/* Reads the reply of run. */
+tenon_status_t tn_proxy_results(tn_exchange_t *x, tenon_call_t *call);
+tenon_status_t tn_proxy_nonsense(const tn_exchange_t *x, const char *what);
+
 /* Fills in the descriptor from the client's description; what isolation does not serve is an error that lists all of it. */
 tenon_status_t tn_proxy_describe(tn_proxy_t *proxy);
 /* The number of an operator of the library, or that it adds kernels to. */

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-enum { GRAIN = 64, PAGE = 4096, GROWS_BY = 4 << 20, CACHED_MOST = 64 << 20, FORGET_LEAST = 64 << 10 };
+enum { GRAIN = 64, PAGE = 4096, GROWS_BY = 4 << 20, CACHED_MOST = 256 << 20, FORGET_LEAST = 64 << 10 };
 
 typedef struct tn_hole_t {
   struct tn_hole_t *next;

@@ -623,6 +623,13 @@ class Run(Command):
         self.assertRegex(self.fine("run", "m.onnx", "-i", "ones", "--repeat", "5"),
                          r"time of 5 runs  min [\d.]+ ms  median [\d.]+ ms  mean [\d.]+ ms")
 
+    def test_a_crash_in_an_isolated_library_is_a_failure_with_its_operator_and_reason(self):
+        self.write("crash.c", TWICE.replace("y[i] = floorf(x[i])", "*(volatile float *)(loop->count < 0 ? y : 0) = x[i]"))
+        self.fine("build", "crash.c", "-o", "crash.so")
+        self.write("crash.onnx", one("twice", domain="toy"))
+        said = self.fails(1, "run", "crash.onnx", "--ops", "crash.so", "--isolate-ops", "-i", "x0=random:0")
+        self.assertIn("toy::twice: its isolated process crashed: SIGSEGV at address 0x0", said)
+
     def test_a_profile_is_a_trace_and_a_table_of_operators(self):
         self.write("m.onnx", one("MatMul", 2, shape=(64, 64)))
         text = self.fine("run", "m.onnx", "-i", "random", "--profile", "trace.json")

@@ -200,6 +200,49 @@ TEST("more threads than a process has slots call at once, and each gets its own 
   unload(library);
 }
 
+typedef struct napper_t {
+  pthread_t thread;
+  const char *name;
+  tenon_tensor_t *in, *out;
+  tenon_status_t status;
+  char said[600];
+} napper_t;
+
+static void *nap(void *pointer) {
+  napper_t *napper = pointer;
+  const tenon_op_t *op = NULL;
+  napper->status = tenon_op_find(napper->name, &op);
+  if (op) napper->status = tenon_op_call(op, NULL, &napper->in, &napper->out, 0);
+  snprintf(napper->said, sizeof napper->said, "%s", tenon_error());
+  return NULL;
+}
+
+TEST("a call that another one's crash ended is made again, unless nobody knows how far it came") {
+  tenon_library_t *library = load(MISBEHAVING("crashes"), (tenon_isolation_t){0});
+  const int64_t shape[1] = {2};
+  tenon_tensor_t *crashed = NULL;
+  napper_t nappers[3] = {
+      {.name = "crashes::naps"}, {.name = "crashes::naps_in_place"}, {.name = "crashes::naps_in_place"}};
+  for (int i = 0; i < 3; i++) {
+    if (i == 2)
+      CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &nappers[i].in), TENON_OK);
+    else nappers[i].in = tensor_of("f32[2] 1 2");
+    if (i == 2) memcpy(nappers[2].in->data, nappers[1].in->data, 2 * sizeof(float));
+    pthread_create(&nappers[i].thread, NULL, nap, &nappers[i]);
+  }
+  usleep(50000);
+  CHECK_STATUS(call_op("crashes::act", NULL, (const char *const[]){"f32[1] 1"}, &crashed), TENON_ABORTED);
+  for (int i = 0; i < 3; i++) pthread_join(nappers[i].thread, NULL);
+  CHECK_STATUS(nappers[0].status, TENON_OK);
+  if (nappers[0].out) check_tensor(nappers[0].out, "f32[2] 2 4", 0, __FILE__, __LINE__);
+  CHECK_STATUS(nappers[1].status, TENON_OK); /* it wrote to a copy */
+  check_tensor(nappers[1].in, "f32[2] 2 3", 0, __FILE__, __LINE__);
+  CHECK_STATUS(nappers[2].status, TENON_ABORTED);
+  CHECK_TEXT(nappers[2].said, "ended while several calls were in it: it crashed: SIGSEGV");
+  for (int i = 0; i < 3; i++) tenon_tensor_release(nappers[i].in), tenon_tensor_release(nappers[i].out);
+  unload(library);
+}
+
 static tenon_status_t has_enough(void *state) { return ++*(int *)state > 3 ? TENON_CANCELLED : TENON_OK; }
 
 TEST("a program may end a call that takes too long for it, by its poll") {
