@@ -7,11 +7,11 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
+suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda debug sanitize)
 declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
-  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
+  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [debug]="recordings, crash reports, gdb, compare, doctor" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
 
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
@@ -86,6 +86,7 @@ run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
+run_debug() { "$python" tests/acceptance/debug_test.py; }
 run_sanitize() { scripts/sanitize.sh quick; }
 
 totals_of() { # the last total line of a log; unittest's own form is put into ours
