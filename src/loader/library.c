@@ -141,7 +141,6 @@ static tenon_status_t find_loaded(load_t *load) {
   return TENON_OK;
 }
 
-/* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
 static tenon_status_t open_bridged(load_t *load) {
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, load->path, NULL};
   load->bridged = (tenon_bridged_t){.size = sizeof load->bridged};
@@ -150,13 +149,12 @@ static tenon_status_t open_bridged(load_t *load) {
   return load->descriptor ? TENON_OK : tn_fail(TENON_INTERNAL, "bridge %s gives no descriptor", load->bridge->name);
 }
 
+/* The system's reason names the first thing that is missing; we add all that surely is. */
 static tenon_status_t open_file(load_t *load) {
   if (load->bridge) return open_bridged(load);
   tenon_status_t status = tn_dynlib_open(load->path, &load->dynlib);
   if (status == TENON_OK) return status;
-  const char *reason = tn_reason(load->path);
-  tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
-                    strstr(reason, "undefined symbol") ? "; link the library that defines it" : "");
+  tn_binary_offence(&load->offences, "the system refuses it: %s", tn_reason(load->path));
   tn_needed_missing(&load->binary, load->path, &load->offences);
   tn_missing(&load->binary, &load->file, load->path, &load->offences);
   return status;
