@@ -175,7 +175,7 @@ static tenon_status_t open_bridged(load_t *load) {
   return load->descriptor ? TENON_OK : tn_fail(TENON_INTERNAL, "bridge %s gives no descriptor", load->bridge->name);
 }
 
-/* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
+/* The system's reason names the first thing that is missing; we add all that surely is. */
 static tenon_status_t open_own(load_t *load) {
   char path[TN_PATH_SIZE + 256];
   spell(load, path, sizeof path);
@@ -188,9 +188,7 @@ static tenon_status_t open_own(load_t *load) {
                      "the file was written over where it is, so what is loaded is damaged: start again, "
                      "and replace it by renaming a new file, as compilers do");
   if (status != TENON_UNAVAILABLE) return status;
-  const char *reason = tn_reason(load->path);
-  tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
-                    strstr(reason, "undefined symbol") ? "; link the library that defines it" : "");
+  tn_binary_offence(&load->offences, "the system refuses it: %s", tn_reason(load->path));
   tn_needed_missing(&load->binary, load->path, &load->offences);
   tn_missing(&load->binary, &load->file, load->path, &load->offences);
   return status;

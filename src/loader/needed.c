@@ -104,7 +104,7 @@ static bool name_package(const char *library, char *out, size_t capacity) {
 }
 
 static void say_missing(const tn_binary_t *binary, const char *name, tn_text_t *offences) {
-  const char *environment = getenv("LD_LIBRARY_PATH");
+  const char *environment = tn_environment("LD_LIBRARY_PATH");
   char package[200];
   tn_text_t places = {0};
   if (!strncmp(name, "libc.musl", 9) || !strncmp(name, "ld-musl", 7)) {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "record/crash.h"
@@ -198,6 +199,6 @@ tenon_status_t tenon_crash_report(int32_t wanted) {
 }
 
 void tn_crash_start(void) {
-  const char *said = getenv("TENON_CRASH");
+  const char *said = tn_environment("TENON_CRASH");
   if (said && strcmp(said, "1") == 0) (void)tenon_crash_report(1);
 }

@@ -8,22 +8,28 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 
-typedef struct form_t { /* of a dtype: what of its bits, without the sign, is infinite; above that it is NaN */
+#define NONE UINT64_MAX
+typedef struct
+    form_t { /* of a dtype: which of its bits are looked at; the pattern that is infinite; those that are NaN */
   uint32_t dtype;
-  uint64_t infinite, magnitude;
+  uint64_t mask, infinite, nan, nan_last;
 } form_t;
 
 static const form_t forms[] = {
-    {TENON_F32, 0x7f800000u, 0x7fffffffu},
-    {TENON_F16, 0x7c00, 0x7fff},
-    {TENON_BF16, 0x7f80, 0x7fff},
-    {TENON_F64, 0x7ff0000000000000u, 0x7fffffffffffffffu},
-    {TENON_C64, 0x7f800000u, 0x7fffffffu},
-    {TENON_C128, 0x7ff0000000000000u, 0x7fffffffffffffffu},
-    {TENON_F8E5M2, 0x7c, 0x7f},
-    {TENON_F8E4M3, 0x78, 0x7f},
-    {TENON_F8E3M4, 0x70, 0x7f},
-    {TENON_F8E4M3FN, 0x7f - 1, 0x7f}, /* has no infinity: 0x7e is a number, see below */
+    {TENON_F32, 0x7fffffff, 0x7f800000, 0x7f800001, NONE},
+    {TENON_F16, 0x7fff, 0x7c00, 0x7c01, NONE},
+    {TENON_BF16, 0x7fff, 0x7f80, 0x7f81, NONE},
+    {TENON_F64, 0x7fffffffffffffff, 0x7ff0000000000000, 0x7ff0000000000001, NONE},
+    {TENON_C64, 0x7fffffff, 0x7f800000, 0x7f800001, NONE},
+    {TENON_C128, 0x7fffffffffffffff, 0x7ff0000000000000, 0x7ff0000000000001, NONE},
+    {TENON_F8E5M2, 0x7f, 0x7c, 0x7d, NONE},
+    {TENON_F8E4M3, 0x7f, 0x78, 0x79, NONE},
+    {TENON_F8E3M4, 0x7f, 0x70, 0x71, NONE},
+    {TENON_F8E4M3FN, 0x7f, NONE, 0x7f, NONE},
+    {TENON_F8E4M3FNUZ, 0xff, NONE, 0x80, 0x80},
+    {TENON_F8E4M3B11FNUZ, 0xff, NONE, 0x80, 0x80},
+    {TENON_F8E5M2FNUZ, 0xff, NONE, 0x80, 0x80},
+    {TENON_F8E8M0, 0xff, NONE, 0xff, NONE},
 };
 
 static const form_t *form_of(tenon_dtype_t dtype) {
@@ -39,12 +45,9 @@ static uint64_t bits_at(const char *at, uint32_t size) {
 }
 
 static void look(const form_t *form, const char *at, uint32_t size, int64_t index, tn_unnumbers_t *out) {
-  uint64_t bits = bits_at(at, size) & form->magnitude;
-  if (bits < form->infinite) return;
-  bool is_nan = bits > form->infinite;
-  if (!is_nan && form->dtype == TENON_F8E4M3FN) return;
-  if (is_nan && out->nans++ == 0) out->first_nan = index;
-  if (!is_nan && out->infinities++ == 0) out->first_infinity = index;
+  uint64_t bits = bits_at(at, size) & form->mask;
+  if (bits >= form->nan && bits <= form->nan_last && out->nans++ == 0) out->first_nan = index;
+  if (bits == form->infinite && out->infinities++ == 0) out->first_infinity = index;
 }
 
 tn_unnumbers_t tn_unnumbers(const tenon_tensor_t *t) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -307,16 +308,17 @@ tenon_status_t tenon_nan_set(const char *what) {
 }
 
 static bool is_said(const char *name) {
-  const char *value = getenv(name);
+  const char *value = tn_environment(name);
   return value && *value && strcmp(value, "0") != 0;
 }
 
 void tn_record_start(void) {
-  const char *where = getenv("TENON_RECORD"), *what = getenv("TENON_NAN"), *count = getenv("TENON_RECORD_MOST");
+  const char *where = tn_environment("TENON_RECORD"), *what = tn_environment("TENON_NAN"),
+             *count = tn_environment("TENON_RECORD_MOST");
   tenon_record_t record = {.size = sizeof record,
                            .flags = is_said("TENON_RECORD_ALL") ? TENON_RECORD_ALL : 0,
                            .folder = where,
-                           .ops = getenv("TENON_RECORD_OP"),
+                           .ops = tn_environment("TENON_RECORD_OP"),
                            .most = count ? atoi(count) : 0};
   if (where && *where && tenon_record_set(&record) != TENON_OK)
     fprintf(stderr, "TENON_RECORD is ignored: %s\n", tn_error());

@@ -169,7 +169,12 @@ TEST("faults that opening finds are refused") {
        3,
        {"the system refuses it: libplanted_gone", "it needs libplanted_gone.so.1, which is nowhere",
         "it needs libplanted_gone_too.so.1, which is nowhere"}},
-      {PLANTED("undefined"), 0, TENON_UNAVAILABLE, 1, {"undefined symbol: nobody_defines_this"}},
+      {PLANTED("undefined"),
+       0,
+       TENON_UNAVAILABLE,
+       2,
+       {"undefined symbol: nobody_defines_this",
+        "it uses nobody_defines_this, which neither it nor what it needs defines"}},
       {PLANTED("gives_null"), 0, TENON_INVALID, 1, {"tenon_library() gave no descriptor"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
