@@ -7,12 +7,12 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
+suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize failures fuzz)
 declare -A about=(
   [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
-  [sanitize]="a share of the tests under sanitizers")
+  [sanitize]="a share of the tests under sanitizers" [failures]="every 50th request to the system fails, under address sanitizer" [fuzz]="20 s of each fuzz target")
 
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
   grep -E '^[0-9]+ passed' "$1" | awk -v parts="$2" '{p += $1; f += $3; s += $5} END {print p + 0 " passed, " f + (NR < parts ? parts - NR : 0) " failed, " s + 0 " skipped"}'
@@ -87,6 +87,8 @@ run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
 run_sanitize() { scripts/sanitize.sh quick; }
+run_failures() { scripts/failures.sh 50; }
+run_fuzz() { scripts/fuzz.sh 20; }
 
 totals_of() { # the last total line of a log; unittest's own form is put into ours
   grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?' "$1" | tail -1 | grep . && return
