@@ -7,17 +7,37 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug) # the longest first
+suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures fuzz) # the longest first
 declare -A about=(
+  [sanitize]="a share of the tests under sanitizers"
+  [wheel]="the wheel in clean environments"
+  [torch]="operators as PyTorch's own"
+  [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet"
+  [unit]="C tests"
+  [devices]="the device suite on the example device and on faulty ones"
+  [models]="light models and the zoo against ONNX Runtime"
+  [onnx]="ONNX's backend cases"
+  [guides]="the guides, as a reader follows them"
+  [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
+  [layers]="includes never climb"
+  [format]="clang-format changes nothing"
+  [header]="op.h alone: four standards, two compilers, 400 lines"
+  [dispatch]="tables against PyTorch's"
+  [autograd]="gradients against PyTorch's"
+  [install]="make install, CMake package, pkg-config"
+  [command]="the tenon command"
+  [errors]="messages for broken models"
+  [examples]="the examples"
+  [search]="MiniLM against stored vectors"
+  [offload]="models on devices against the CPU"
+  [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [abi]="layouts, symbols, and libraries of each header in hosts of each version"
-  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
-  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [new]="tenon new: every command of each kind's README, as a new user" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
-  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [isolation]="libraries that misbehave, in processes of their own" [examples]="the examples"
-  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [new]="tenon new, as a new user: every command of each kind's README; tenon bench and tenon watch" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
-  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
-  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
-  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [debug]="recordings, crash reports, gdb, compare, doctor" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
-  [sanitize]="a share of the tests under sanitizers")
+  [new]="tenon new, as a new user: every command of each kind's README; tenon bench and tenon watch"
+  [isolation]="libraries that misbehave, in processes of their own"
+  [debug]="recordings, crash reports, gdb, compare, doctor"
+  [failures]="every 50th request to the system fails, under address sanitizer"
+  [fuzz]="20 s of each fuzz target"
+)
 
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
   grep -E '^[0-9]+ passed' "$1" | awk -v parts="$2" '{p += $1; f += $3; s += $5} END {print p + 0 " passed, " f + (NR < parts ? parts - NR : 0) " failed, " s + 0 " skipped"}'
@@ -103,6 +123,8 @@ run_offload() { "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
 run_debug() { "$python" tests/acceptance/debug_test.py; }
 run_sanitize() { scripts/sanitize.sh quick; }
+run_failures() { scripts/failures.sh 50; }
+run_fuzz() { scripts/fuzz.sh 20; }
 
 totals_of() { # the last total line of a log; unittest's own form is put into ours
   grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?' "$1" | tail -1 | grep . && return

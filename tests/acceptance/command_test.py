@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIGHT = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
-build = ROOT / "build"
+build = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")).resolve()
 cache = tempfile.TemporaryDirectory()
 
 TWICE = r"""

@@ -20,8 +20,8 @@
 
 #include "device/refusing.h"
 #ifdef HAS_ASAN
-#include <sanitizer/allocator_interface.h>
 #include <sanitizer/lsan_interface.h>
+size_t __sanitizer_get_current_allocated_bytes(void); /* gcc installs no header of it */
 #else
 #include "allocator.h"
 #endif
