@@ -140,7 +140,8 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
   bool is_guarded = b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
   snprintf(id, 64, "%s", is_guarded ? b->guard_id : b->crash_id[0] ? b->crash_id : is_plain ? kind : item->check->id);
   if (b->has_guard) advice = "compare the loop's bounds with the number of elements, and the pointers with strides";
-  return (said_t){false, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
+  bool is_slow = (b->hangs || strstr(words, "no result after")) && strcmp(item->check->id, "attrs.limits") == 0;
+  return (said_t){is_slow, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
 }
 
 static char *next_field(char **at) {
