@@ -196,7 +196,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   const board_t *b = board_of(index % run->jobs);
   char *blocks = run->blocks[item->subject_index];
   outcome_t o = {item->subject, item->check, PASSED, NULL, said, 0};
-  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64];
+  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64] = "";
   tn_text_t crash = {0};
   run->done++;
   show_progress(run, item);
@@ -209,7 +209,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     said[count] = describe_crash(run, item, b, words, id, &crash);
     said[count].found = tn_text_get(&crash);
     count++;
-    snprintf(blocks, sizeof run->blocks[0], "%s", id); /* also where it is not asked for */
+    snprintf(blocks, sizeof run->blocks[0], "%.47s", id); /* also where it is not asked for */
   }
   for (int32_t i = 0; i < count; i++) {
     if (!said[i].id[0]) said[i].id = item->check->id;
