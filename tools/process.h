@@ -7,6 +7,11 @@
 
 /* The program takes this one's place; false if it cannot. */
 bool process_become(const texts_t *command, text_t *why);
+/* Runs it to its end, with a variable of its environment set (value NULL: none).  True: exit status 0; else `why` has what it
+ * said on stderr, or how it ended. */
+bool process_run(const texts_t *command, const char *name, const char *value, text_t *why);
+void process_set(const char *name,
+                 const char *value); /* in the environment of this program, and of what takes its place */
 
 /* Work in forked children, so that a crash is the end of one item and not of the command.  Each child begins with
  * `start` and then does every jobs-th item; when it dies, or is past the time for one item, a new one goes on after
