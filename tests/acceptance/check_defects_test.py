@@ -28,7 +28,8 @@ def planted():
 
 def check(name, kind):
     """Exit status, and findings as pairs of check and text."""
-    command = [os.path.join(BUILD, "tenon"), "check", os.path.join(LIBRARIES, kind, name + ".so"), "--json"]
+    limit = "3" if name == "hangs" and kind == "broken" else "60"  # the machine may be busy
+    command = [os.path.join(BUILD, "tenon"), "check", os.path.join(LIBRARIES, kind, name + ".so"), "--json", "--limit", limit]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     try:
         results = json.loads(run.stdout)["results"]

@@ -15,7 +15,7 @@ static void defaults(const subject_t *subject) {
   tn_trial_options_t o = {.rank = -1, .has_defaults = true};
   if (trial_make(subject, &o, options.seed, "defaults", &t) && t.is_taken) {
     ran_t stated, left_out;
-    way_t plain = {.op = subject->reference};
+    way_t plain = {.op = subject->reference, .attrs = subject->op->schema.defaults};
     run_way(&t, &plain, &stated);
     run_way(&t, &(way_t){.no_attrs = true}, &left_out);
     const char *differs = stated.status != TENON_OK     ? NULL

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "call.h"
 #include "run.h"
 
 enum { FILES = 256, SIGNALS = 64 };
@@ -135,7 +134,6 @@ static void run(const subject_t *subject) {
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     environment_t before, after;
     ran_t ran;
-    call_doing(t, "environment.signals", "and what it leaves behind");
     look(&before);
     run_plainly(t, &ran);
     look(&after);

@@ -26,9 +26,8 @@ static int64_t count_services(trial_t *trial, ran_t *ran) {
 static void fail_one(trial_t *trial, const ran_t *expected, int64_t n) {
   ran_t ran, next;
   char service[sizeof probe.failed_service];
-  call_doing(trial, "failure.swallowed", "with a failing service");
   probe.services = probe.failed_services = 0, probe.fail_service = n;
-  run_plainly(trial, &ran);
+  run_way(trial, &(way_t){.crash_id = "failure.swallowed"}, &ran);
   probe.fail_service = 0;
   snprintf(service, sizeof service, "%s", probe.failed_services ? probe.failed_service : "none");
   const char *differs = ran.status == TENON_OK && probe.failed_services ? ran_differs(trial, expected, &ran, 1) : NULL;
@@ -38,8 +37,7 @@ static void fail_one(trial_t *trial, const ran_t *expected, int64_t n) {
             "host->%s failed (call %lld of a service), run gave TENON_OK, and %s", service, (long long)n, differs);
   ran_free(&ran);
   if (differs || !probe.failed_services) return;
-  call_doing(trial, "failure.next", "after a call that failed");
-  run_plainly(trial, &next);
+  run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
   differs = next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
   if (differs)
     finding(trial, "failure.next", "the call after one that failed works as any other",
@@ -62,7 +60,7 @@ static void refuse_one(trial_t *trial, const ran_t *expected) {
   tenon_tensor_release(other);
   if (status == TENON_OK) return;
   ran_t next;
-  run_plainly(trial, &next);
+  run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
   const char *differs = next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
   if (differs)
     finding(trial, "failure.next", "the call after one that failed works as any other",

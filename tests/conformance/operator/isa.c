@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "call.h"
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 #include "run.h"
@@ -43,8 +42,7 @@ static void compare(trial_t *trial, const char *word, const char *id) {
   if (!limit(trial->op, "default")) return;
   run_plainly(trial, &plain);
   bool has_baseline = plain.status == TENON_OK, is_limited = limit(trial->op, word);
-  call_doing(trial, id, "of one instruction set");
-  run_way(trial, &(way_t){.place = AT_TAIL}, &special);
+  run_way(trial, &(way_t){.place = AT_TAIL, .crash_id = id}, &special);
   if (is_limited && has_baseline) {
     const char *differs = special.status == TENON_OK ? ran_differs(trial, &plain, &special, 4) : special.error;
     if (differs)

@@ -219,7 +219,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     if (!said[i].is_note) o.kind = FAILED;
   }
   for (int32_t i = 0; i < o.said_count && !blocks[0] && run->rank + 1 < RANKS; i++)
-    if (!said[i].is_note) snprintf(blocks, sizeof run->blocks[0], "%s", said[i].id);
+    if (!said[i].is_note) snprintf(blocks, sizeof run->blocks[0], "%.47s", said[i].id);
   run->tell(&o);
   run->ended |= o.kind == FAILED && options.first;
   tn_text_clear(&crash);
