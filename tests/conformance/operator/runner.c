@@ -141,7 +141,8 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
   bool is_guarded = b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
   snprintf(id, 64, "%s", is_guarded ? b->guard_id : b->crash_id[0] ? b->crash_id : is_plain ? kind : item->check->id);
   if (b->has_guard) advice = "compare the loop's bounds with the number of elements, and the pointers with strides";
-  return (said_t){false, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
+  bool is_slow = (b->hangs || strstr(words, "no result after")) && strcmp(item->check->id, "attrs.limits") == 0;
+  return (said_t){is_slow, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
 }
 
 static char *next_field(char **at) {
@@ -195,7 +196,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   const board_t *b = board_of(index % run->jobs);
   char *blocks = run->blocks[item->subject_index];
   outcome_t o = {item->subject, item->check, PASSED, NULL, said, 0};
-  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64];
+  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64] = "";
   tn_text_t crash = {0};
   run->done++;
   show_progress(run, item);
