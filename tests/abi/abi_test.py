@@ -250,6 +250,33 @@ class Layouts(unittest.TestCase):
         self.assertIn("tenon_host_t.more: removed", run(sys.executable, tool, "update", BUILD, "--layouts").stderr)
 
 
+    def test_a_snapshot_is_cut_once_a_release(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        for part in ("abi", "include"):
+            shutil.copytree(os.path.join(ROOT, part), os.path.join(folder, part))
+        tool, header = os.path.join(folder, "abi/update.py"), os.path.join(folder, "include/tenon/op.h")
+        with open(header, encoding="utf-8") as file:
+            text = file.read()
+
+        def cut(version, changed):
+            with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+                file.write(f"project(tenon VERSION {version} LANGUAGES C)\n")
+            with open(header, "w", encoding="utf-8") as file:
+                file.write(changed)
+            return run(sys.executable, tool, "snapshot")
+        longer = text.replace("int64_t count);\n};", "int64_t count);\n  void (*more)(void);\n};")
+        must("git", "init", "-q", folder)
+        self.assertEqual(cut("1.0.0", longer).returncode, 0)  # not released: cut again
+        self.assertIn("(*more)", text_of(os.path.join(folder, "abi/1.0/include/tenon/op.h")))
+        must("git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a", "commit", "-q", "--allow-empty", "-m", "release")
+        must("git", "-C", folder, "tag", "v1.0.0")
+        self.assertIn("1.0 is released (v1.0.0)", cut("1.0.1", text).stderr)
+        self.assertIn("no snapshot was cut: this would break what was built with 1.0\nop.h: tenon_host_t.more: removed", cut("1.1.0", text).stderr)
+        self.assertEqual(cut("1.1.0", longer).returncode, 0)
+        self.assertTrue(os.path.exists(os.path.join(folder, "abi/1.1/include/tenon/op.h")))
+
+
 class Symbols(unittest.TestCase):
     def test_libtenon_exports_what_is_listed_and_declared(self):
         names = update.exports(os.path.join(BUILD, "libtenon.so"))
