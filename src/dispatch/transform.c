@@ -12,6 +12,8 @@ enum { MOST = 1 << 10 }; /* strategies */
 
 /* ---- checking ----------------------------------------------------------------------------------------------------- */
 
+/* The size of a table that ends with this field, the last of 1.0. */
+#define LEAST(table, field) ((size_t)((const char *)(&(table)->field + 1) - (const char *)(table)))
 #define WRONG(...) (snprintf(why, capacity, __VA_ARGS__), false)
 
 static bool check_strategy(const char *name, const tenon_strategy_t *s, char *why, size_t capacity) {
@@ -38,13 +40,13 @@ static bool check_head(const char *kind, uint32_t size, size_t expected, uint32_
 
 static bool check_pass(const tenon_pass_t *p, char *why, size_t capacity) {
   if (!p) return WRONG("the table of a pass is NULL");
-  if (!check_head("pass", p->size, sizeof *p, p->abi, p->name, why, capacity)) return false;
+  if (!check_head("pass", p->size, LEAST(p, run), p->abi, p->name, why, capacity)) return false;
   return p->run || WRONG("pass %s has no function", p->name);
 }
 
 static bool check_partitioner(const tenon_partitioner_t *p, int32_t *out_count, char *why, size_t capacity) {
   if (!p) return WRONG("the table of a partitioner is NULL");
-  if (!check_head("partitioner", p->size, sizeof *p, p->abi, p->name, why, capacity)) return false;
+  if (!check_head("partitioner", p->size, LEAST(p, strategies), p->abi, p->name, why, capacity)) return false;
   int32_t count = 0;
   for (; p->strategies && p->strategies[count] && count < MOST; count++)
     if (!check_strategy(p->name, p->strategies[count], why, capacity)) return false;

@@ -20,8 +20,9 @@ import update  # noqa: E402
 from changes import BREAKS, GROWS  # noqa: E402
 
 LATER = {"1.1": ["1.1.patch"], "1.2": ["1.1.patch", "1.2.patch"]}  # synthetic: until there are such
-CFLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
-RESULTS = "back 3 2 1 halve 0.5 1 1.5 large 2 3 scale 2.5 5 7.5 sum 6 twice 1 1.5 2 2.5 3 3.5"
+CFLAGS = ["-std=c11", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+PLAIN = "plain 1.0.0 back 3 2 1 halve 0.5 1 1.5 large 2 3 scale 2.5 5 7.5 sum 6 twice 1 1.5 2 2.5 3 3.5"
+WIDE = "wide 1.0.0 value 3 6 9, on box 10 20 30, after wide::same 3 6 9, after wide::cutter 3 6 9"
 
 
 def run(*command, **options):
@@ -249,6 +250,33 @@ class Layouts(unittest.TestCase):
         self.assertIn("tenon_host_t.more: removed", run(sys.executable, tool, "update", BUILD, "--layouts").stderr)
 
 
+    def test_a_snapshot_is_cut_once_a_release(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        for part in ("abi", "include"):
+            shutil.copytree(os.path.join(ROOT, part), os.path.join(folder, part))
+        tool, header = os.path.join(folder, "abi/update.py"), os.path.join(folder, "include/tenon/op.h")
+        with open(header, encoding="utf-8") as file:
+            text = file.read()
+
+        def cut(version, changed):
+            with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+                file.write(f"project(tenon VERSION {version} LANGUAGES C)\n")
+            with open(header, "w", encoding="utf-8") as file:
+                file.write(changed)
+            return run(sys.executable, tool, "snapshot")
+        longer = text.replace("int64_t count);\n};", "int64_t count);\n  void (*more)(void);\n};")
+        must("git", "init", "-q", folder)
+        self.assertEqual(cut("1.0.0", longer).returncode, 0)  # not released: cut again
+        self.assertIn("(*more)", text_of(os.path.join(folder, "abi/1.0/include/tenon/op.h")))
+        must("git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a", "commit", "-q", "--allow-empty", "-m", "release")
+        must("git", "-C", folder, "tag", "v1.0.0")
+        self.assertIn("1.0 is released (v1.0.0)", cut("1.0.1", text).stderr)
+        self.assertIn("no snapshot was cut: this would break what was built with 1.0\nop.h: tenon_host_t.more: removed", cut("1.1.0", text).stderr)
+        self.assertEqual(cut("1.1.0", longer).returncode, 0)
+        self.assertTrue(os.path.exists(os.path.join(folder, "abi/1.1/include/tenon/op.h")))
+
+
 class Symbols(unittest.TestCase):
     def test_libtenon_exports_what_is_listed_and_declared(self):
         names = update.exports(os.path.join(BUILD, "libtenon.so"))
@@ -293,13 +321,14 @@ class Hosts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.versions = [*update.snapshots(), *LATER]
-        cls.plain = {version: library("plain", version) for version in cls.versions}
+        cls.older = {version: [library("plain", version), library("wide", version)] for version in cls.versions}
         cls.newer = [library("asks", "1.1"), library("needs", "1.1"), library("feature", "1.2"), library("note", "1.2"), library("must", "1.2", "-DMUST=TENON_MUST", source="note")]
 
-    def check_plain(self, program):
-        for version, path in self.plain.items():
+    def check_older(self, program):
+        """Libraries that need nothing newer than 1.0, whatever they were built with."""
+        for version, paths in self.older.items():
             with self.subTest(header=version):
-                self.assertEqual(answers(program, path)[1], {"plain.so": f"plain 1.0.0 {RESULTS}"})
+                self.assertEqual(answers(program, *paths)[1], {"plain.so": PLAIN, "wide.so": WIDE})
 
     def check_refusal(self, line, *words):
         """One message, which names the file, says why, and what to do."""
@@ -316,7 +345,7 @@ class Hosts(unittest.TestCase):
         self.check_refusal(found["must.so"], f"item 39 is newer than this host (contract {version}) and marked as needed: update libtenon")
 
     def test_libraries_of_every_header_run_in_this_host(self):
-        self.check_plain(this_host())
+        self.check_older(this_host())
 
     def test_newer_libraries_in_this_host_do_without_or_are_refused(self):
         self.check_newer_in_old(this_host())
@@ -325,7 +354,7 @@ class Hosts(unittest.TestCase):
         for version in LATER:
             with self.subTest(host=version):
                 program = later(version)
-                self.check_plain(program)
+                self.check_older(program)
                 known, found = answers(program, *self.newer)
                 self.assertEqual(known, version)
                 self.assertEqual(found["asks.so"], f"asks 1.0.0 value 42 7 {version.split('.')[1]}")
@@ -341,7 +370,7 @@ class Hosts(unittest.TestCase):
     def test_programs_built_with_every_header_run_with_this_libtenon(self):
         for version in update.snapshots():
             with self.subTest(header=version):
-                self.check_plain(this_host(include_of(version), "program-" + version))
+                self.check_older(this_host(include_of(version), "program-" + version))
 
     def test_every_library_runs_in_hosts_of_each_release(self):
         tags = os.environ.get("ABI_HOSTS", "").split() or run("git", "-C", ROOT, "tag", "--list", "v[0-9]*").stdout.split()
@@ -351,7 +380,7 @@ class Hosts(unittest.TestCase):
         for tag in tags:
             with self.subTest(host=tag):
                 program = tagged(tag)
-                self.check_plain(program)
+                self.check_older(program)
                 self.check_newer_in_old(program)
 
 

@@ -9,16 +9,67 @@ static void print(const tenon_tensor_t *t) {
   for (int64_t i = 0; i < tenon_count(t); i++) printf(" %g", ((const double *)t->data)[i]);
 }
 
+static double x[3] = {1, 2, 3};
+static int64_t shape[1] = {3}, strides[1] = {1};
+
+static tenon_tensor_t input(void) {
+  tenon_tensor_t in = {0};
+  in.data = x, in.device.type = 1, in.ndim = 1, in.dtype = tenon_dtype(TENON_F64);
+  in.shape = shape, in.strides = strides;
+  return in;
+}
+
 static int call(const tenon_op_t *op) {
-  double x[3] = {1, 2, 3};
-  int64_t shape[1] = {3}, strides[1] = {1};
-  tenon_tensor_t in = {0}, *inputs[1] = {&in}, *outputs[1] = {NULL};
-  in.data = x, in.device.type = 1, in.ndim = 1, in.dtype = tenon_dtype(TENON_F64), in.shape = shape,
-  in.strides = strides;
+  tenon_tensor_t in = input(), *inputs[1] = {&in}, *outputs[1] = {NULL};
   if (tenon_op_call(op, NULL, inputs, outputs, 0) != TENON_OK) return printf(" %s", tenon_error()), 1;
   print(outputs[0]);
   tenon_tensor_release(outputs[0]);
   return 0;
+}
+
+/* The same on a device: there, and back. */
+static tenon_status_t call_on(const char *device, const tenon_op_t *op) {
+  tenon_tensor_t in = input(), *there = NULL, *result = NULL, *back = NULL;
+  const tenon_device_t cpu = {1, 0};
+  tenon_device_t where;
+  TENON_TRY(tenon_device_find(device, 0, &where));
+  TENON_TRY(tenon_tensor_copy_to(&in, where, &there));
+  TENON_TRY(tenon_op_call(op, NULL, &there, &result, 0));
+  TENON_TRY(tenon_tensor_copy_to(result, cpu, &back));
+  printf(", on %s", device), print(back);
+  tenon_tensor_release(there), tenon_tensor_release(result), tenon_tensor_release(back);
+  return TENON_OK;
+}
+
+/* The same in a graph, to which a pass is applied. */
+static tenon_status_t call_in_graph(const char *pass, const tenon_op_t *op) {
+  tenon_builder_t *builder = NULL;
+  tenon_graph_t *graph = NULL, *made = NULL;
+  tenon_executable_t *executable = NULL;
+  tenon_tensor_t in = input(), *inputs[1] = {&in}, *outputs[1] = {NULL};
+  tenon_axis_t axis = {3, NULL};
+  tenon_edge_t edges[2];
+  tenon_operand_t operand = {1, edges};
+  TENON_TRY(tenon_builder_create(&builder));
+  TENON_TRY(tenon_builder_input(builder, "x", tenon_dtype(TENON_F64), 1, &axis, &edges[0]));
+  TENON_TRY(tenon_builder_node(builder, "node", op, NULL, &operand, &edges[1], 1));
+  TENON_TRY(tenon_builder_output(builder, "y", edges[1]));
+  TENON_TRY(tenon_builder_finish(builder, &graph));
+  TENON_TRY(tenon_graph_apply(graph, pass, NULL, 0, &made));
+  TENON_TRY(tenon_executable_create(made, NULL, &executable));
+  TENON_TRY(tenon_executable_run(executable, inputs, outputs, NULL));
+  printf(", after %s", pass), print(outputs[0]);
+  tenon_tensor_release(outputs[0]), tenon_executable_release(executable);
+  tenon_graph_release(graph), tenon_graph_release(made), tenon_builder_release(builder);
+  return TENON_OK;
+}
+
+/* What the first operator of the library `wide` does on its device, and after its pass and its partitioner. */
+static int call_wide(const tenon_op_t *op) {
+  tenon_status_t status = call_on("box", op);
+  if (status == TENON_OK) status = call_in_graph("wide::same", op);
+  if (status == TENON_OK) status = call_in_graph("wide::cutter", op);
+  return status == TENON_OK ? 0 : (printf(" %s", tenon_error()), 1);
 }
 
 static int run(const char *path) {
@@ -32,8 +83,11 @@ static int run(const char *path) {
     tenon_op_info_t info = {0};
     info.size = sizeof info;
     tenon_op_info(tenon_library_op(library, i), &info);
-    printf(" %s", strstr(info.name, "::") + 2);
+    const char *name = strstr(info.name, "::") + 2;
+    if (strcmp(name, "whole") == 0) continue; /* of wide: it is of graphs */
+    printf(" %s", name);
     failed |= call(tenon_library_op(library, i));
+    if (strcmp(tenon_library_name(library), "wide") == 0) failed |= call_wide(tenon_library_op(library, i));
   }
   printf("\n");
   tenon_library_release(library);

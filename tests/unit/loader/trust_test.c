@@ -104,6 +104,14 @@ TEST("a part of a path that is exchanged while it is looked at is found") {
   strcat(text, "/good.so");
   CHECK_STATUS(tn_file_map_real(text, &data, &identity), TENON_ABORTED); /* no real path: a link is in it */
   CHECK_TEXT(tn_error(), "was changed while it was looked at: try again");
+  tn_text_t lines = {0};
+  CHECK(remove(file) == 0);
+  CHECK_STATUS(tn_file_map_real(file, &data, &identity), TENON_NOT_FOUND);
+  CHECK(!tn_file_is_same(file, &identity));
+  tn_file_changeable(file, &lines);
+  CHECK_TEXT(tn_text_get(&lines),
+             "ops/good.so: No such file or directory"); /* nothing is said to be in order that is not there */
+  tn_text_clear(&lines);
   end();
 }
 
