@@ -129,4 +129,11 @@ tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t n
   return status;
 }
 
+void tn_isolation_report(tn_text_t *text) {
+  char path[4096];
+  const tenon_status_t status = tn_keeper_find(path, sizeof path);
+  tn_text_add(text, "isolation        %s%s\n",
+              status == TENON_OK ? "yes, by " : "no: ", status == TENON_OK ? path : tn_error());
+}
+
 void tn_isolation_in_child(void) { tn_clients_in_child(); }

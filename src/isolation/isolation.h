@@ -5,6 +5,7 @@
 
 #include <tenon/tenon.h>
 
+#include "base/text.h"
 #include "dispatch/registry.h"
 
 /* Opens a file that has been looked at; the descriptor stays until tn_isolation_close(context).  isolation NULL: defaults. */
@@ -16,6 +17,7 @@ bool tn_isolation_same(const void *context, const tenon_isolation_t *isolation);
 /* A dense tensor in the memory that is shared with it. */
 tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                    tenon_tensor_t **out_tensor);
-void tn_isolation_in_child(void); /* of fork */
+void tn_isolation_report(tn_text_t *text); /* a line: can libraries be isolated here? */
+void tn_isolation_in_child(void);          /* of fork */
 
 #endif
