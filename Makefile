@@ -64,8 +64,14 @@ device-faults: build ## the device suite: 200 runs of the correct example, 20 of
 leaks: build .venv-zoo/base.stamp ## calls from Python, and through PyTorch, under valgrind: minutes
 	@TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/leaks_test.py torch
 
-fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
-	@scripts/fuzz.sh
+failures: build .venv-zoo/base.stamp ## every request to the system fails in turn over load, import, compile, run and unload, under address sanitizer: minutes
+	@scripts/failures.sh 1
+
+fuzz: .venv/base.stamp ## looks for what breaks readers and calls: MINUTES=10 for each target (TARGET="text call": these)
+	@scripts/packages.sh test && scripts/fuzz.sh $$(( $(or $(MINUTES),10) * 60 )) $(TARGET)
+
+coverage: .venv-zoo/base.stamp ## line coverage of src/ by the tests: half an hour
+	@scripts/packages.sh test && scripts/coverage.sh
 
 bench: build .venv-zoo/base.stamp ## call cost, load, models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
@@ -76,10 +82,16 @@ zoo: .venv-zoo/base.stamp ## the model zoo, into build/zoo
 install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
+abi-update: build ## abi/ anew, after something was added to the headers; refuses what breaks
+	@$(PYTHON) abi/update.py update $(BUILD)
+
+abi-snapshot: .venv/base.stamp ## the headers as they are into abi/VERSION, for a release
+	@$(PYTHON) abi/update.py snapshot
+
 format: ## clang-format over the sources
 	@find include src devices ops tools bridges python examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install format clean
+.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install abi-update abi-snapshot format clean

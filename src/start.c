@@ -20,6 +20,9 @@
 #include "graph/run.h"
 #include "isolation/isolation.h"
 #include "loader/bridge.h"
+#include "loader/policy.h"
+#include "record/crash.h"
+#include "record/watch.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_C const tenon_descriptor_t *tenon_library_null(void);
@@ -104,6 +107,8 @@ static tenon_status_t start(void) {
   tn_autograd_start();
   tn_graph_start();
   tn_trace_start();
+  tn_record_start();
+  tn_crash_start();
   tn_fallback_start();
   tn_device_builtin = add_device;
   if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);
@@ -124,9 +129,11 @@ void tenon_shutdown(void) {
   if (started) {
     tn_registry_clear();
     tn_bridges_forget();
+    tn_policy_forget();
     tn_registrations_clear();
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
+    tn_record_clear();
     tn_autograd_clear();
     tn_instances_release();
     tn_parallel_shutdown();
@@ -167,6 +174,9 @@ tenon_status_t tenon_doctor(char **out_text) {
     tn_text_add(&text, "operators        %d\n", (int)count);
     tenon_ops_release(ops);
   }
+  tn_text_add(&text, "policy           ");
+  tn_policy_report(&text);
+  tn_text_add(&text, "\n");
   if (status == TENON_OK) {
     tn_text_add(&text, "bridges          ");
     tn_bridges_report(&text);

@@ -64,7 +64,7 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key, co
   char own[600], under_home[600] = "", under_environment[600] = "";
   const char *patterns[] = {"/usr/local/cuda/lib64", under_home, under_environment};
   void *library = NULL;
-  const char *home = getenv("CUDA_HOME"), *environment = getenv("VIRTUAL_ENV");
+  const char *home = secure_getenv("CUDA_HOME"), *environment = secure_getenv("VIRTUAL_ENV");
   if (cu_setting(context, key, own, sizeof own)) {
     if (strcmp(own, "off") == 0) snprintf(out_tried, size, "TENON_CUDA says %s=off", key);
     else if (!(library = dlopen(own, OPEN)))

@@ -44,7 +44,7 @@ static int arch_of(cu_id_t id) {
 
 static tenon_status_t look(const tenon_device_context_t *context) {
   int count = 0;
-  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  const char *visible = secure_getenv("CUDA_VISIBLE_DEVICES");
   TENON_TRY(cu_api_open(context));
   cu_result_t error = cu.DriverGetVersion(&found.version);
   if (!error && found.version < VERSION_LEAST)

@@ -108,7 +108,7 @@ static void look_at_platform(cl_platform_id platform) {
 static tenon_status_t look(const tenon_device_context_t *context) {
   cl_platform_id platforms[PLATFORMS_MOST];
   cl_uint count = 0;
-  const char *vendors = getenv("OCL_ICD_VENDORS");
+  const char *vendors = secure_getenv("OCL_ICD_VENDORS");
   TENON_TRY(ocl_api_open(context));
   found.process = getpid();
   *found.declined = 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ typedef struct job_t { /* files in a folder of its own */
 } job_t;
 
 static bool job_open(job_t *job) {
-  const char *root = getenv("TMPDIR");
+  const char *root = secure_getenv("TMPDIR");
   if (snprintf(job->folder, sizeof job->folder, "%s/tenon-sim-XXXXXX", root && *root ? root : "/tmp") >=
       (int)sizeof job->folder)
     return false;
@@ -58,6 +59,7 @@ static int compiler_run(const job_t *job, char *options) {
   for (char *word; count < OPTIONS + 11 && (word = strtok_r(rest, " \t\n", &rest));) words[count++] = word;
   posix_spawn_file_actions_t actions;
   pid_t child;
+  if (getauxval(AT_SECURE)) return errno = EPERM, -1; /* the environment that compilers read is somebody else's */
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 2, job->messages, O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -56,7 +56,7 @@ typedef struct tenon_library_t tenon_library_t;
 
 /* flags of loading */
 enum {
-  /* refuse what the default policy only reports: initialisers of the library's own, a file that others may write to */
+  /* TENON_POLICY_PRIVATE and TENON_POLICY_INERT, for this file */
   TENON_LOAD_STRICT = 1,
   /* tenon_library_release unloads the code with the last handle, operator use included */
   TENON_LOAD_UNLOADABLE = 2,
@@ -65,8 +65,8 @@ enum {
 };
 
 /* Loads a library: reads the file without running it, then queries, verifies, opens.  `path` with a separator is a path;
- * else a name that is looked for as it is, then in the folders of TENON_LIBRARY_PATH (with `lib` and the platform's suffix
- * added where they lack).  Loading a file twice gives the same library.  On failure nothing is registered, and one message
+ * else a name that is looked for in the folders of TENON_LIBRARY_PATH (with `lib` and the platform's suffix added where they
+ * lack), and nowhere else.  Loading a file twice gives the same library.  On failure nothing is registered, and one message
  * lists every offence.  out_library may be NULL: the library then stays until shutdown. */
 TENON_API tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library);
 
@@ -119,6 +119,18 @@ TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text
  * says what holds it: other handles, bound calls, graphs, executables, libraries that use its operators, a call that is in
  * it on another thread.  Handles of its operators (tenon_op_t) are not valid any more. */
 TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
+/* Reads the library's file anew (path NULL), or another one, and puts it in the place of what is loaded, at once and as a whole; a
+ * file that is unchanged is left alone.  Operators of the same schema (TYPES, SHAPES, WHERE, TRAITS and VERSION too) keep their
+ * handles: calls by old ones go to the new kernels, infer results anew, and get a state anew; each executable is prepared anew at
+ * its next run, while runs that are under way end as they began.  Of others the handles fail from then on, saying so.
+ * PRECONDITION, and everything stays as it was: an operator of another schema, or one that is there no more, is held by a graph,
+ * an executable, a bound call or another library, and the message says what changed and who holds it.  Other errors: as of
+ * tenon_library_load.  What was loaded before stays mapped, and its TENON_OPEN is ended, when the library goes.  Any thread;
+ * others may be calling. */
+TENON_API tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path);
+/* The run-time libraries, ':' between, that a file built with -fsanitize needs loaded before the program ("" : none, or they are
+ * here): what to put into LD_PRELOAD.  NOT_FOUND: they are not installed.  The caller frees the text. */
+TENON_API tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);
@@ -128,6 +140,25 @@ TENON_API int32_t tenon_library_op_count(const tenon_library_t *library);
 TENON_API const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index);
 /* Operators of other libraries that it adds kernels to; out_waiting (may be NULL): those that are not there yet. */
 TENON_API int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting);
+
+/* Which files this process loads: libraries, bridges, plug-ins of devices, and what bridges read (docs/policy.md).  Each rule
+ * that is set must hold; with none any file is loaded that the user names and may read. */
+typedef struct tenon_policy_t {
+  uint32_t size, flags;              /* flags: TENON_POLICY_... */
+  uint32_t folder_count, hash_count; /* 0: none of these rules */
+  const char *const *folders;        /* the file, links resolved, lies in one of these or below; absolute paths */
+  const char *const *hashes;         /* SHA-256 of files that are accepted: 64 hexadecimal digits each */
+} tenon_policy_t;
+enum {
+  /* the file, and each folder from the root to it, belong to this user or to root, and nobody else may write there */
+  TENON_POLICY_PRIVATE = 1,
+  /* opening it runs no code of its own (initialisers); what must happen first is done by TENON_OPEN */
+  TENON_POLICY_INERT = 2
+};
+/* Sets the rules for what is loaded from now on until tenon_shutdown, in place of those that were set, of the file TENON_POLICY and of
+ * /etc/tenon/policy; `policy` is copied.  NULL: no rules.  Any thread.  Errors: INVALID, with all that is wrong, for unknown
+ * flags, a hash that is none, a folder that is not absolute; then nothing changes. */
+TENON_API tenon_status_t tenon_policy_set(const tenon_policy_t *policy);
 
 /* ---- libraries from source ---------------------------------------------------------------------------------------- */
 
@@ -198,6 +229,26 @@ TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, 
 /* The i-th kernel as text: "cpu avx512 loop f32 -> f32", with `(chosen)` where it is the one in use; NULL past the last.
  * The caller frees it. */
 TENON_API char *tenon_op_kernel(const tenon_op_t *op, int32_t index);
+/* Calls to try, which tests, measurements and fuzzers take: of the operator's SAMPLES (tenon/check.h), or, where it states none,
+ * one that its schema, TYPES and SHAPES alone allow. */
+typedef struct tenon_sample_t {
+  uint32_t size, index; /* index: of the call in SAMPLES */
+  tenon_dtype_t dtype;  /* of the first type variable; no bits: f32 where it is allowed, else another */
+  int64_t extent;       /* of every extent that nothing states; 0: small ones, each another */
+  uint64_t seed;        /* of the elements: equal ones for equal seeds */
+  uint32_t name_count, reserved;
+  const char *const *names; /* extents of the texts by name, and what they are */
+  const int64_t *extents;
+} tenon_sample_t;
+/* At least 1. */
+TENON_API int32_t tenon_op_sample_count(const tenon_op_t *op);
+/* Makes the arguments: out_values has room for all inputs and then all attributes, as tenon_op_call_values takes them.  Tensors
+ * are dense, in host memory, and the caller's until tenon_op_sample_release; attributes' texts and lists are the operator's.
+ * Errors: RANGE past the last; INVALID for a dtype that TYPES do not allow, and where infer refuses what the schema alone gave;
+ * UNIMPLEMENTED for an attribute that nothing is known of: the message then says to add TENON_SAMPLES.  Any thread. */
+TENON_API tenon_status_t tenon_op_sample(const tenon_op_t *op, const tenon_sample_t *options,
+                                         tenon_value_t *out_values);
+TENON_API void tenon_op_sample_release(const tenon_op_t *op, tenon_value_t *values);
 /* What its stub goes over: "pointwise", or as REDUCES says "x over axes"; NULL: it has no stub.  See tenon/iterator.h. */
 TENON_API const char *tenon_op_stub(const tenon_op_t *op);
 typedef struct tenon_stub_slot_t { /* texts live as long as the library that filled it */
@@ -844,6 +895,65 @@ typedef struct tenon_gradient_check_t {
 TENON_API tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, tenon_tensor_t *const *inputs,
                                               int32_t input_count, int32_t output_count,
                                               const tenon_gradient_check_t *options);
+
+/* ---- debugging -------------------------------------------------------------------------------------------------- */
+
+/* docs/debugging.md.  A call in a folder, call.json and a file for each tensor: what TENON_RECORD saves, `tenon replay` repeats
+ * and `tenon check --samples` tries. */
+typedef struct tenon_recording_t tenon_recording_t;
+typedef struct tenon_recording_info_t { /* what it points to lives as long as the recording; NULL, 0: not stated */
+  uint32_t size;
+  tenon_status_t status;                                       /* what the call gave */
+  const char *error;                                           /* its words */
+  const char *op;                                              /* "ns::name" */
+  const char *node;                                            /* of the graph that it was in */
+  const char *kernel;                                          /* that ran: "cpu f32" */
+  const char *device;                                          /* of its tensors: "sim:0" */
+  const char *library, *library_path, *library_hash, *version; /* the last: of Tenon */
+  int32_t input_count, attr_count, output_count, threads;
+  tenon_tensor_t *const *inputs;  /* one for each of the schema, as they were before the call; NULL: absent */
+  tenon_tensor_t *const *written; /* inputs after the call, of those that it writes to; NULL: not stored */
+  tenon_tensor_t *const *outputs; /* what it gave, one for each of the schema; NULL: not stored */
+  const char *const *attr_names;
+  const char *const
+      *attr_texts; /* in the schema's language; NULL: a tensor, a graph, a device: tenon_recording_attrs */
+  uint64_t is_random, seed, offset; /* where its random numbers began */
+  uint64_t state;                   /* calls with one state have one number; 0: the operator has none */
+} tenon_recording_info_t;
+/* Reads it; its operator need not be there.  The error names the file and the place in it. */
+TENON_API tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_recording);
+TENON_API void tenon_recording_release(tenon_recording_t *recording);
+/* `info->size` is the caller's. */
+TENON_API void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_info_t *info);
+/* Its attributes, for that operator; the caller releases them. */
+TENON_API tenon_status_t tenon_recording_attrs(const tenon_recording_t *recording, const tenon_op_t *op,
+                                               tenon_attrs_t **out_attrs);
+/* Writes a call of `op` to a folder that is not there yet.  attrs NULL: defaults.  Of `call` are read: status, error, node,
+ * kernel, inputs, written, outputs (NULL: none is stored), is_random, seed, offset, state; the rest is the operator's. */
+TENON_API tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op, const tenon_value_t *attrs,
+                                              const tenon_recording_info_t *call);
+
+/* Saves calls of the process from here on: those that fail, to folders in `folder`, and says so on stderr. */
+typedef struct tenon_record_t {
+  uint32_t size, flags; /* TENON_RECORD_... */
+  const char *folder;   /* made if it lacks; what lies there stays */
+  const char *ops;      /* "demo::*, core::add": these even when they work; NULL */
+  int32_t most;         /* so many calls, 0: 1000 */
+} tenon_record_t;
+enum { TENON_RECORD_ALL = 1 }; /* all calls */
+/* NULL: no more, and then calls pay nothing.  At the start the environment variables TENON_RECORD (the folder),
+ * TENON_RECORD_ALL=1, TENON_RECORD_OP, TENON_RECORD_MOST say it. */
+TENON_API tenon_status_t tenon_record_set(const tenon_record_t *what);
+/* Says on stderr, when a function of an operator crashes the process (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT), in which call,
+ * with which arguments and what stack, and records the call where TENON_RECORD is on.  Then the handlers that were there before
+ * run, or the process ends as it would have; faults elsewhere are theirs alone.  Calls pay nothing.  0: off again.  Of programs
+ * it is off unless the environment says TENON_CRASH=1; of the command `tenon` it is on. */
+TENON_API tenon_status_t tenon_crash_report(int32_t is_on);
+/* Looks for NaN and infinities in what each call gives: "stop": the first call that gives a NaN, or an infinity though its
+ * inputs have none, fails with ABORTED and words that name node, operator, place, and what the inputs had; "report": those where
+ * they begin are said on stderr; "stop,nan", "report,nan": infinities are fine.  NULL: off, and then calls pay nothing.  Work on
+ * devices is waited for.  At the start the environment variable TENON_NAN says it. */
+TENON_API tenon_status_t tenon_nan_set(const char *what);
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 

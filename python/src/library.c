@@ -7,6 +7,8 @@
 typedef struct library_t {
   PyObject_HEAD tenon_library_t *library; /* NULL: unloaded */
   PyObject *operators;                    /* a dictionary by name without the namespace */
+  const tenon_op_t **past; /* those of files that a reload has put others in the place of; they serve, too */
+  int32_t past_count;
 } library_t;
 
 lock_t libraries_lock;
@@ -36,7 +38,7 @@ static PyObject *library_find(tenon_library_t *library) {
   }
   library_t *self = key ? PyObject_New(library_t, library_type) : NULL;
   if (!self) return tenon_library_release(library), Py_XDECREF(key), NULL;
-  self->library = library, self->operators = PyDict_New();
+  self->library = library, self->operators = PyDict_New(), self->past = NULL, self->past_count = 0;
   bool good = self->operators && fill(self) && PyDict_SetItem(loaded, key, (PyObject *)self) == 0;
   Py_DECREF(key);
   if (good) return (PyObject *)self;
@@ -125,6 +127,43 @@ static PyObject *load_build(PyObject *module, PyObject *arguments) {
   return result;
 }
 
+/* Builds one to a file. */
+static PyObject *build(PyObject *module, PyObject *arguments) {
+  PyObject *sources, *options, *result = NULL;
+  const char *path;
+  unsigned build_flags;
+  words_t words = {NULL, 0};
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "O!O!Iy", &PyTuple_Type, &sources, &PyTuple_Type, &options, &build_flags, &path))
+    return NULL;
+  tenon_build_t build = {.size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
+  build.sources = texts_of(sources, &build.source_count);
+  build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
+  if (build.options) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_build(&build, path);
+    Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
+    else if (!words.size || PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) == 0) result = PyBool_FromLong(1); }
+  free((void *)(uintptr_t)build.sources), free((void *)(uintptr_t)build.options), free(words.text);
+  return result;
+}
+
+static PyObject *policy(PyObject *module, PyObject *arguments) {
+  PyObject *folders, *hashes;
+  tenon_policy_t rules = {.size = sizeof rules};
+  tenon_status_t status = TENON_OK;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "O!O!I", &PyTuple_Type, &folders, &PyTuple_Type, &hashes, &rules.flags)) return NULL;
+  rules.folders = texts_of(folders, &rules.folder_count);
+  rules.hashes = rules.folders ? texts_of(hashes, &rules.hash_count) : NULL;
+  if (rules.hashes) status = tenon_policy_set(&rules);
+  const bool is_read = rules.hashes != NULL;
+  free((void *)(uintptr_t)rules.folders), free((void *)(uintptr_t)rules.hashes);
+  if (!is_read) return NULL;
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
 /* ---- isolated -------------------------------------------------------------------------------------------------------- */
 
 static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *named) {
@@ -173,18 +212,28 @@ static PyObject *empty(PyObject *object, PyObject *arguments, PyObject *named) {
 static void library_delete(PyObject *object) {
   library_t *self = (library_t *)object;
   PyTypeObject *type = Py_TYPE(object);
+  free((void *)(uintptr_t)self->past);
   Py_XDECREF(self->operators);
   PyObject_Free(object);
   Py_DECREF(type);
 }
 
+/* Its operators, and those that it had before. */
+static const tenon_op_t **all_ops(const library_t *self, int32_t *out_count) {
+  const int32_t count = tenon_library_op_count(self->library);
+  const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)(count + self->past_count) + 1) * sizeof *ops);
+  for (int32_t i = 0; ops && i < count; i++) ops[i] = tenon_library_op(self->library, i);
+  if (ops && self->past_count) memcpy(ops + count, self->past, (size_t)self->past_count * sizeof *ops);
+  *out_count = count + self->past_count;
+  return ops;
+}
+
 static PyObject *end(library_t *self) {
   if (!self->library) Py_RETURN_NONE;
-  int32_t count = tenon_library_op_count(self->library);
-  const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)count + 1) * sizeof *ops);
+  int32_t count;
+  const tenon_op_t **ops = all_ops(self, &count);
   PyObject *key = ops ? PyLong_FromVoidPtr(self->library) : PyErr_NoMemory();
   if (!key) return free(ops), NULL;
-  for (int32_t i = 0; i < count; i++) ops[i] = tenon_library_op(self->library, i);
   const bool is_quiet = operators_end(ops, count, true);
   tenon_status_t status = is_quiet ? tenon_library_unload(self->library) : TENON_UNAVAILABLE;
   if (!is_quiet)
@@ -209,6 +258,37 @@ static PyObject *unload(PyObject *object, PyObject *unused) {
   return done;
 }
 
+/* Operators that were given out go on as Tenon's handles do; the dictionary has the new ones. */
+static PyObject *replace(library_t *self, const char *path) {
+  tenon_library_t *library = self->library;
+  tenon_status_t status;
+  int32_t count;
+  if (!library) return PyErr_Format(error_class, "the library was unloaded");
+  const tenon_op_t **ops = all_ops(self, &count);
+  if (!ops) return PyErr_NoMemory();
+  tenon_library_retain(library); /* while the lock of the interpreter is given up */
+  Py_BEGIN_ALLOW_THREADS status = tenon_library_reload(library, path);
+  Py_END_ALLOW_THREADS if (status != TENON_OK) {
+    raise_status(status);
+    return tenon_library_release(library), free(ops), NULL;
+  }
+  tenon_library_release(library);
+  free((void *)(uintptr_t)self->past);
+  self->past = ops, self->past_count = count;
+  PyDict_Clear(self->operators);
+  if (!self->library || !fill(self)) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *reload(PyObject *object, PyObject *path) {
+  const char *text = path == Py_None ? NULL : PyBytes_AsString(path);
+  if (path != Py_None && !text) return NULL;
+  lock_take(&libraries_lock);
+  PyObject *done = replace((library_t *)object, text);
+  lock_give(&libraries_lock);
+  return done;
+}
+
 static PyObject *get_text(PyObject *object, void *which) {
   const char *(*const functions[])(const tenon_library_t *) = {tenon_library_name, tenon_library_version,
                                                                tenon_library_path};
@@ -229,6 +309,7 @@ static PyMethodDef methods[] = {
      "empty(shape, dtype='f32')\n--\n\nA tensor in the memory that an isolated library shares."},
     {"unload", unload, METH_NOARGS,
      "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says what holds it."},
+    {"reload", reload, METH_O, "reload(path)\n--\n\nPuts what the file is now in its place; None: its own file."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef properties[] = {{"name", get_text, NULL, "Its namespace.", (void *)0},
                                    {"version", get_text, NULL, "As it states it.", (void *)1},
@@ -279,16 +360,18 @@ static PyObject *names(PyObject *module, PyObject *unused) {
   return list;
 }
 
-static PyMethodDef functions[] = {{"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
-                                   "load(path, flags=0)\n--\n\nLoads a library."},
-                                  {"load_isolated", (PyCFunction)(void (*)(void))load_isolated,
-                                   METH_VARARGS | METH_KEYWORDS,
-                                   "load_isolated(path, flags=0, ...)\n--\n\nLoads one into processes of its own."},
-                                  {"load_build", load_build, METH_VARARGS,
-                                   "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
-                                  {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
-                                  {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
-                                  {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
+     "load(path, flags=0)\n--\n\nLoads a library."},
+    {"load_isolated", (PyCFunction)(void (*)(void))load_isolated, METH_VARARGS | METH_KEYWORDS,
+     "load_isolated(path, flags=0, ...)\n--\n\nLoads one into processes of its own."},
+    {"build", build, METH_VARARGS, "build(sources, options, build_flags, path)\n--\n\nBuilds one to a file; True."},
+    {"load_build", load_build, METH_VARARGS,
+     "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
+    {"policy", policy, METH_VARARGS, "policy(folders, hashes, flags)\n--\n\nSets the rules for loading."},
+    {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
+    {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
+    {NULL, NULL, 0, NULL}};
 
 bool libraries_add(PyObject *module) {
   library_type = (PyTypeObject *)PyType_FromSpec(&spec);

@@ -1,7 +1,7 @@
 """Tenon: operators that are written once, in C, and called from everywhere.
 
     import tenon
-    ops = tenon.load("gelu.so")
+    ops = tenon.load("./gelu.so")
     y = ops.gelu(x, approximate="tanh")     # x: an array of NumPy, a tensor of PyTorch, anything with __dlpack__
 
 Results are of the library that the first argument is of, over memory that is not copied.  Operators of all loaded libraries are
@@ -14,11 +14,13 @@ from . import _core
 _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
-                    at_most, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
+                    at_most, crash_report, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
 from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
-from ._library import Library, Namespaces, load
+from ._library import Library, Namespaces, load, policy
 from ._profile import explain, profile, trace
+from ._recording import Recording, nan, record, replay
+from ._watch import watch
 
 __version__ = _core.version()
 Tensor._repr_html_ = _notebook.tensor  # a type of C

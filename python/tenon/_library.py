@@ -1,6 +1,9 @@
 """Libraries and the namespaces of their operators."""
 import keyword
 import os
+import shutil
+import tempfile
+import weakref
 
 from . import _core
 
@@ -15,8 +18,9 @@ def spelled(name):
 class Library:
     """A loaded library: its operators are attributes.  `dir()` lists them, and `for op in library` goes over them."""
 
-    def __init__(self, core):
-        self._core = core
+    def __init__(self, core, sources=(), options=()):
+        self._core, self._sources, self._options = core, sources, options
+        self._folder, self._built = None, 0  # of files that reload made
 
     def __getattr__(self, name):
         operators = self._core.operators
@@ -34,7 +38,7 @@ class Library:
             return "(unloaded)"
 
     def __dir__(self):
-        return sorted([*self._core.operators, "name", "version", "path", "unload"])
+        return sorted([*self._core.operators, "name", "version", "path", "reload", "unload"])
 
     def __iter__(self):
         return iter(self._core.operators.values())
@@ -48,6 +52,21 @@ class Library:
     name = property(lambda self: self._core.name, doc="Its namespace.")
     version = property(lambda self: self._core.version, doc="As it states it.")
     path = property(lambda self: self._core.path, doc="Its file; '' when it is linked in.")
+
+    def reload(self, path=None):
+        """Builds it anew from its sources, or reads its file (or another one) anew, and puts that in its place, at once and as a whole.
+
+        Operators, bound calls and executables that are there go on with the new kernels.  What does not compile, and another schema of
+        an operator that a graph or an executable holds, is raised, and the library is as it was.
+        """
+        if self._sources and path is None:
+            if self._folder is None:
+                self._folder = tempfile.mkdtemp(prefix="tenon-")
+                weakref.finalize(self, shutil.rmtree, self._folder, True)
+            self._built += 1
+            path = os.path.join(self._folder, f"{self._core.name}-{self._built}.so")
+            _core.build(self._sources, self._options, 0, os.fsencode(path))
+        self._core.reload(None if path is None else os.fsencode(path))
 
     def empty(self, shape, dtype="f32"):
         """A tensor in the memory that an isolated library shares with its processes: its operators use it without a copy."""
@@ -76,9 +95,9 @@ SOURCES = (".c", ".cc", ".cpp", ".cxx", ".s", ".S", ".cu", ".o", ".a")
 
 
 def load(path, *more, options=(), fresh=False, strict=False, unloadable=False, isolated=False):
-    """Loads a library of operators: a .so, found as it is or in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
+    """Loads a library of operators: a .so, by its path or by a name in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
 
-    `load("gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
+    `load("./gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
     options and compilers is taken from the cache, unless fresh=True.  The compilers' errors are raised, their warnings warned.  Twice
     gives the same library.
 
@@ -91,10 +110,27 @@ def load(path, *more, options=(), fresh=False, strict=False, unloadable=False, i
     if isolated is not False and not (more or options or fresh):
         return Library(_core.load_isolated(os.fspath(path), flags, **_isolation(**({} if isolated is True else isolated))))
     if os.fsdecode(path).endswith(SOURCES):
-        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), tuple(map(os.fsencode, options)), int(fresh), flags))
+        sources, words = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more)), tuple(map(os.fsencode, options))
+        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), words, int(fresh), flags), sources, words)
     if more or options or fresh:
         raise TypeError(f"{path!r} is no source ({' '.join(SOURCES)}): further files, options and fresh are for sources")
     return Library(_core.load(os.fspath(path), flags))
+
+
+PRIVATE, INERT = 1, 2  # TENON_POLICY_...
+
+
+def policy(folders=(), hashes=(), private=False, inert=False):
+    """Sets which files this process loads from now on; without arguments all that may be read.
+
+    folders: a file lies in one of these or below, links resolved.  hashes: its SHA-256, in hexadecimal, is among these.  private: it and
+    all folders from the root to it belong to this user or root, and nobody else may write there.  inert: opening it runs no code of its
+    own.  `tenon.doctor()` says what the rules are; a file that breaks one raises DeniedError.
+    """
+    if isinstance(folders, (str, bytes, os.PathLike)) or isinstance(hashes, (str, bytes)):
+        raise TypeError("folders and hashes are sequences: folders=['/opt/ops']")
+    places = tuple(os.fsencode(os.path.abspath(folder)) for folder in folders)
+    _core.policy(places, tuple(map(os.fsencode, hashes)), (PRIVATE if private else 0) | (INERT if inert else 0))
 
 
 class Namespace:

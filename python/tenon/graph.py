@@ -9,7 +9,7 @@
     graph = b.finish({"y": y})
 
 tenon.graph.ops has the operators of tenon.ops; here they take values of a graph, and add a node to it.  Operators of custom
-domains are looked up in the libraries that are loaded: tenon.load("ops.so") comes before.
+domains are looked up in the libraries that are loaded: tenon.load("./ops.so") comes before.
 """
 import os
 from typing import NamedTuple

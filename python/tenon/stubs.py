@@ -5,7 +5,7 @@
 
 and then, in a program:
 
-    ops: "gelu_ops.Demo" = tenon.load("gelu.so")
+    ops: "gelu_ops.Demo" = tenon.load("./gelu.so")
     nodes: "gelu_ops.DemoNodes" = tenon.graph.ops.demo
 """
 import argparse

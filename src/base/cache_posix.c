@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/memory.h"
 
@@ -30,7 +31,8 @@ uint64_t tn_cache_hash(const void *data, size_t size, uint64_t seed) {
 }
 
 bool tn_cache_folder(char *path, size_t capacity) {
-  const char *own = getenv("TENON_CACHE"), *all = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const char *own = tn_environment("TENON_CACHE"), *all = tn_environment("XDG_CACHE_HOME"),
+             *home = tn_environment("HOME");
   int size;
   if (own && *own) {
     if (strcmp(own, "off") == 0) return false;

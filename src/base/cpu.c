@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cpu_probe.h"
+#include "base/environment.h"
 
 static const char *const words[] = {"", "neon", "dotprod", "sve", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum { WORDS = sizeof words / sizeof *words };
@@ -19,7 +20,7 @@ int tn_cpu_rank(const char *word, size_t size) {
 const char *tn_cpu_word(int rank) { return rank >= 0 && rank < WORDS ? words[rank] : NULL; }
 
 static int limit(void) {
-  const char *text = getenv("TENON_CPU_CAPABILITY");
+  const char *text = tn_environment("TENON_CPU_CAPABILITY");
   if (!text || !*text) return WORDS;
   if (strcmp(text, "default") == 0) return 0;
   int rank = tn_cpu_rank(text, strlen(text));
@@ -27,7 +28,7 @@ static int limit(void) {
 }
 
 bool tn_cpu_limit_valid(const char **out_value) {
-  const char *text = getenv("TENON_CPU_CAPABILITY");
+  const char *text = tn_environment("TENON_CPU_CAPABILITY");
   *out_value = text;
   return !text || !*text || strcmp(text, "default") == 0 || tn_cpu_rank(text, strlen(text)) > 0;
 }

@@ -2,27 +2,55 @@
 #include "base/dynlib.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 
-tenon_status_t tn_dynlib_open(const char *path, tn_dynlib_t **out_library) {
-  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char *reason = dlerror();
-    return tn_fail(TENON_UNAVAILABLE, "%s", reason ? reason : "dlopen failed without a reason");
-  }
-  *out_library = handle;
-  return TENON_OK;
+struct tn_dynlib_t {
+  void *handle;
+  int copy; /* the file, while it is open: the system's loader knows libraries by their paths; -1: none */
+};
+
+static tenon_status_t open_path(const char *path, int copy, tn_dynlib_t **out_library) {
+  tn_dynlib_t *library = tn_allocate_zero(1, sizeof *library);
+  if (!library) return tn_no_memory("a library", sizeof *library);
+  library->copy = copy, library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library->handle) return *out_library = library, TENON_OK;
+  const char *reason = dlerror();
+  tn_release_memory(library);
+  return tn_fail(TENON_UNAVAILABLE, "%s", reason ? reason : "dlopen failed without a reason");
+}
+
+tenon_status_t tn_dynlib_open(const char *path, tn_dynlib_t **out_library) { return open_path(path, -1, out_library); }
+
+tenon_status_t tn_dynlib_open_copy(int copy, tn_dynlib_t **out_library) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", copy);
+  return open_path(path, copy, out_library);
 }
 
 tenon_any_fn tn_dynlib_function(tn_dynlib_t *library, const char *name) {
-  void *address = dlsym(library, name);
+  void *address = dlsym(library->handle, name);
   tenon_any_fn function = NULL;
   memcpy(&function, &address, sizeof function); /* ISO C has no cast between the two */
   return function;
 }
 
-void tn_dynlib_close(tn_dynlib_t *library) {
-  if (library) dlclose(library);
+tenon_any_fn tn_dynlib_global(const char *name) {
+  void *address = dlsym(RTLD_DEFAULT, name);
+  tenon_any_fn function = NULL;
+  memcpy(&function, &address, sizeof function);
+  return function;
 }
+
+void tn_dynlib_close(tn_dynlib_t *library) {
+  if (!library) return;
+  dlclose(library->handle);
+  if (library->copy >= 0) close(library->copy);
+  tn_release_memory(library);
+}
+
+void tn_dynlib_keep(tn_dynlib_t *library) { tn_release_memory(library); }

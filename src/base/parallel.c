@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/environment.h"
 #include "base/parallel_run.h"
 #include "base/poll.h"
 #include "base/status.h"
@@ -14,7 +15,7 @@ static int32_t standard(void) {
   static int32_t count; /* benign race: every thread computes the same */
   int32_t known = __atomic_load_n(&count, __ATOMIC_RELAXED);
   if (known) return known;
-  const char *text = getenv("TENON_THREADS");
+  const char *text = tn_environment("TENON_THREADS");
   long asked = text ? strtol(text, NULL, 10) : 0;
   known = asked > 0 && asked <= 1024 ? (int32_t)asked : tn_processor_count();
   __atomic_store_n(&count, known, __ATOMIC_RELAXED);

@@ -11,11 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
-
-extern char **environ;
 
 void tn_words_add(tn_words_t *words, const char *format, ...) {
   va_list arguments;
@@ -32,7 +31,7 @@ void tn_words_clear(tn_words_t *words) {
 }
 
 bool tn_process_find(const char *name, char *path, size_t capacity) {
-  const char *folders = strchr(name, '/') ? "" : getenv("PATH");
+  const char *folders = strchr(name, '/') ? "" : tn_environment("PATH");
   for (const char *part = folders ? folders : "/usr/bin:/bin"; part;) {
     size_t size = strcspn(part, ":");
     const char *slash = size && !strchr(name, '/') ? "/" : "";
@@ -55,13 +54,13 @@ tenon_status_t tn_process_start(const tn_words_t *words, const char *output, con
   pid_t id = -1;
   size_t count = 0;
   posix_spawn_file_actions_t actions;
-  char **arguments = words->text.failed ? NULL : tn_allocate_zero(words->count + 1, sizeof *arguments);
+  char path[4096], **arguments = words->text.failed ? NULL : tn_allocate_zero(words->count + 1, sizeof *arguments);
   if (!arguments) return tn_no_memory("a command", words->text.size);
   TN_EACH_WORD(word, words) arguments[count++] = (char *)(uintptr_t)word;
-  int problem = posix_spawn_file_actions_init(&actions);
+  int problem = tn_process_find(arguments[0], path, sizeof path) ? posix_spawn_file_actions_init(&actions) : ENOENT;
   if (!problem) {
     problem = set_up(&actions, output, errors);
-    if (!problem) problem = posix_spawnp(&id, arguments[0], &actions, NULL, arguments, environ);
+    if (!problem) problem = posix_spawn(&id, path, &actions, NULL, arguments, tn_environment_of_children());
     posix_spawn_file_actions_destroy(&actions);
   }
   if (problem) (void)tn_fail(TENON_UNAVAILABLE, "cannot run '%s': %s", arguments[0], strerror(problem));

@@ -159,7 +159,7 @@ static tenon_status_t check_elements(const tenon_detail_t *detail, const int64_t
 static tenon_status_t check(const tenon_detail_t *detail, int32_t ndim, const int64_t *shape, uint32_t flags) {
   uint32_t kind = detail->kind;
   int64_t extents[TENON_RANK_MAX] = {0};
-  if (detail->size < sizeof *detail)
+  if (!TENON_HAS(detail, indptr))
     return tn_fail(TENON_INVALID, "tenon_detail_t of %u bytes: expected at least %zu", detail->size, sizeof *detail);
   if (flags & ~(uint32_t)TENON_SPARSE_UNCHECKED)
     return tn_fail(TENON_INVALID, "flags of a sparse tensor: 0x%x is none of TENON_SPARSE_...", flags);

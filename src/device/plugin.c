@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/tensor.h"
@@ -130,7 +131,7 @@ static const char *settings_of(const char *name) {
   for (; *name && n + 1 < sizeof variable; name++)
     variable[n++] = *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name;
   variable[n] = 0;
-  const char *text = getenv(variable);
+  const char *text = tn_environment(variable);
   return text ? text : "";
 }
 

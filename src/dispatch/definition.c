@@ -379,7 +379,7 @@ static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
 }
 
 static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
-  if (!table || table->size < sizeof *table || !table->name || !table->symbols || !table->open)
+  if (!table || !TENON_HAS(table, read) || !table->name || !table->symbols || !table->open)
     tn_definition_offend(b, TENON_INVALID,
                          "the table of a bridge is NULL, smaller than it is in 1.0, or has no name, symbols or open");
   else if (table->abi >> 16 != TENON_BRIDGE_ABI >> 16)
@@ -488,7 +488,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_ROW:
   case TENON_TAG_SOURCE: add_kernel(b, item); break;
   case TENON_TAG_SUBGRAPH: set_text(b, &texts->body, item, "BODY"); break;
-  case TENON_TAG_SAMPLES: set_text(b, &op->samples, item, "SAMPLES"); break;
+  case TENON_TAG_SAMPLES: set_text(b, &texts->samples, item, "SAMPLES"); break;
   case TENON_TAG_REFERENCE: set_function(b, (tenon_any_fn *)&op->reference, item, "REFERENCE"); break;
   default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
   }
@@ -560,6 +560,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
   check(b, tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
   check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
+  check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
   check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
   check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
   check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
@@ -607,9 +608,10 @@ bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
   size_t before = offences->size;
 #define OFFENCE(...) (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
   if (!d) return OFFENCE("its entry returned NULL: expected a descriptor"), false;
-  if (d->size < sizeof *d || d->size > 1u << 16)
+  const size_t least = offsetof(tenon_descriptor_t, items) + sizeof d->items; /* of 1.0, whatever it has grown to */
+  if (!TENON_HAS(d, items) || d->size > 1u << 16)
     return OFFENCE("descriptor of %u bytes: expected %zu or a little more; is the file an operator library?", d->size,
-                   sizeof *d),
+                   least),
            false;
   if (d->abi >> 16 != TENON_ABI >> 16)
     OFFENCE("contract %u.%u: this host has %u.%u and loads every library of major version %u: %s", d->abi >> 16,

@@ -129,7 +129,7 @@ tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tenso
   tenon_tensor_t *shape;
   TN_TRY(tenon_start());
   *out_tensor = NULL;
-  if (e->size < sizeof *e)
+  if (!TENON_HAS(e, context))
     return tn_fail(TENON_INVALID, "tenon_external_t of %u bytes: expected at least %zu", e->size, sizeof *e);
   const tn_backend_t *backend = tn_backend_of(e->device);
   if (!backend)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/environment.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -277,7 +278,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
 }
 
 void tn_fallback_start(void) {
-  const char *text = getenv("TENON_STRICT");
+  const char *text = tn_environment("TENON_STRICT");
   if (text && strcmp(text, "0") != 0) tenon_strict_set(1);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <tenon/source.h>
 
+#include "base/environment.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/status.h"
@@ -17,7 +18,7 @@ enum { ARGUMENTS = 2 * TN_SOURCE_PARAMETERS, GROUP = 64, EACH_LEAST = 1024 };
 
 static tenon_status_t check(const tenon_call_t *call, const tenon_grid_t *g) {
   const char *wrong = NULL;
-  if (g->size < sizeof *g || !g->code || g->kernel >= g->code->kernel_count)
+  if (!TENON_HAS(g, arguments) || !g->code || g->kernel >= g->code->kernel_count)
     wrong = "a kernel that its code does not have";
   else if (g->argument_count > ARGUMENTS) wrong = "too many arguments";
   else if (!g->items && !(g->groups[0] && g->groups[1] && g->groups[2])) wrong = "no groups";
@@ -86,7 +87,7 @@ void tn_grid_group_set(uint32_t items) { __atomic_store_n(&wanted, (int32_t)item
 static uint32_t group_wanted(void) {
   int32_t size = __atomic_load_n(&wanted, __ATOMIC_RELAXED);
   if (size < 0) {
-    const char *text = getenv("TENON_GROUP");
+    const char *text = tn_environment("TENON_GROUP");
     size = text ? atoi(text) : 0;
     __atomic_store_n(&wanted, size < 0 ? 0 : size, __ATOMIC_RELAXED);
   }

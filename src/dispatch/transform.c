@@ -15,7 +15,7 @@ enum { MOST = 1 << 10 }; /* strategies */
 #define WRONG(...) (snprintf(why, capacity, __VA_ARGS__), false)
 
 static bool check_strategy(const char *name, const tenon_strategy_t *s, char *why, size_t capacity) {
-  if (s->size < sizeof *s)
+  if (!TENON_HAS(s, review))
     return WRONG("partitioner %s: a strategy of %u bytes: expected %zu", name, s->size, sizeof *s);
   if (!s->name || !*s->name || !s->op || !*s->op)
     return WRONG("partitioner %s: a strategy has no name, or names no operator", name);

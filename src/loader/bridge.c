@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "dispatch/registry.h"
@@ -49,7 +50,7 @@ static void open_own(void) {
 static void need(void) {
   tn_mutex_lock(&lock);
   if (!is_open) {
-    const char *folders = getenv("TENON_BRIDGE_PATH");
+    const char *folders = tn_environment("TENON_BRIDGE_PATH");
     is_open = true;
     open_folders(folders ? folders : "");
     open_own();

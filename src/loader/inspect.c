@@ -4,12 +4,16 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/sha256.h"
 #include "base/status.h"
+#include "base/trust.h"
 #include "dispatch/frame.h"
 #include "loader/binary.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
+#include "loader/missing.h"
 #include "loader/needed.h"
+#include "loader/policy.h"
 
 static void begin(tn_text_t *text, const char *name) { tn_text_add(text, "%-15s", name); }
 
@@ -45,6 +49,23 @@ static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char
   tn_needed_missing(binary, path, offences);
 }
 
+/* What else opening would fail for, or what some systems refuse. */
+static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_file_t *file, const char *path,
+                           tn_text_t *offences) {
+  char runtime[TN_PATH_SIZE];
+  const char *word = tn_sanitizer_missing(binary, file, path, runtime, sizeof runtime);
+  if (word) tn_sanitizer_offence(word, runtime, offences);
+  tn_missing(binary, file, path, offences);
+  if (binary->has_executable_stack)
+    line(text, "note:",
+         "it asks for a stack that can be run as code, which newer systems refuse: an assembler file "
+         "lacks .section .note.GNU-stack,\"\",@progbits, or it uses nested functions");
+  if (binary->has_text_relocations)
+    line(text, "note:",
+         "its code is changed when it is loaded (text relocations), which hardened systems refuse: build "
+         "all of it with -fPIC");
+}
+
 static void say(void *text, const char *words) { line(text, "", words); }
 
 static void report_bridged(tn_text_t *text, const tenon_bridge_table_t *bridge, const char *path, tn_text_t *offences) {
@@ -57,13 +78,33 @@ static void report_code(tn_text_t *text, const tn_binary_t *binary) {
   line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
   begin(text, "initialisers:");
   tn_binary_starters(text, binary);
-  tn_text_add(text, binary->starter_count ? " (TENON_LOAD_STRICT refuses them)\n" : "none but the compiler's\n");
+  tn_text_add(text, binary->starter_count ? " (the rule inert refuses them)\n" : "none but the compiler's\n");
   begin(text, "other exports:");
   tn_binary_names(text, &binary->exports);
   tn_text_add(text, binary->exports.count ? "\n" : "none\n");
   begin(text, "unloadable:");
   tn_text_add(text, binary->pins.count ? "no, because of " : "yes");
   tn_binary_names(text, &binary->pins);
+  tn_text_add(text, "\n");
+}
+
+static void report_trust(tn_text_t *text, const char *path, const tn_file_t *file) {
+  uint8_t hash[TN_SHA256_SIZE];
+  char digits[TN_SHA256_TEXT];
+  tn_text_t lines = {0};
+  tn_file_changeable(path, &lines);
+  line(text, "private:", lines.size ? "no (the rule private refuses it)" : "yes");
+  for (const char *at = tn_text_get(&lines); *at; at += strcspn(at, "\n"), at += *at == '\n') {
+    begin(text, "");
+    tn_text_add(text, "%.*s\n", (int)strcspn(at, "\n"), at);
+  }
+  text->failed |= lines.failed;
+  tn_text_clear(&lines);
+  tn_sha256(file->data, file->size, hash);
+  tn_sha256_text(hash, digits);
+  line(text, "sha256:", digits);
+  begin(text, "policy:");
+  tn_policy_report(text);
   tn_text_add(text, "\n");
 }
 
@@ -79,13 +120,13 @@ static void report_offences(tn_text_t *text, const tn_text_t *offences) {
 tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t *out_loadable) {
   char real[TN_PATH_SIZE];
   tn_file_t file;
-  bool is_private = false;
+  tn_file_identity_t identity;
+  bool is_copied;
   if (!path || !out_text) return tn_fail(TENON_INVALID, "cannot inspect a library: path or out_text is NULL");
   *out_text = NULL;
   tenon_status_t status = tn_locate(path, real, sizeof real);
   if (status != TENON_OK) return tn_fail(status, "cannot inspect %s: %s", path, tn_reason(path));
-  status = tn_file_map(real, &file);
-  if (status == TENON_OK && (status = tn_file_is_private(real, &is_private)) != TENON_OK) tn_file_unmap(&file);
+  status = tn_file_map_real(real, &file, &identity);
   if (status != TENON_OK) return tn_fail(status, "cannot inspect %s: %s", real, tn_reason(real));
   tn_binary_t binary;
   tn_text_t text = {0}, offences = {0};
@@ -96,13 +137,16 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   line(&text, "path:", real);
   begin(&text, "size:");
   tn_text_add(&text, "%zu bytes\n", file.size);
-  line(&text, "private:", is_private ? "yes" : "no, others may write to it or own it (TENON_LOAD_STRICT refuses it)");
+  report_trust(&text, real, &file);
   report_binary(&text, &binary);
   if (!strcmp(binary.kind, "shared object")) {
     report_needed(&text, &binary, real, &offences);
     report_code(&text, &binary);
+    report_demands(&text, &binary, &file, real, &offences);
     if (bridge) report_bridged(&text, bridge, real, &offences);
   }
+  if (tn_policy_check(real, &file, &binary, 0, &is_copied, &offences) != TENON_OK)
+    tn_binary_offence(&offences, "%s", tn_error());
   report_offences(&text, &offences);
   if (out_loadable) *out_loadable = offences.size == 0;
   text.failed |= offences.failed;

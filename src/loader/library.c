@@ -2,13 +2,16 @@
  * open_file run nothing of the file, and each refuses with one message that lists every offence it found.
  * Invariant: `loading` is held from the look whether a file is loaded until its library is in the registry, so that two
  * threads that load one file get one library. */
+#include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/dynlib.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "base/trust.h"
 #include "dispatch/frame.h"
 #include "dispatch/registry.h"
 #include "isolation/isolation.h"
@@ -16,7 +19,9 @@
 #include "loader/bridge.h"
 #include "loader/library.h"
 #include "loader/locate.h"
+#include "loader/missing.h"
 #include "loader/needed.h"
+#include "loader/policy.h"
 
 typedef const tenon_descriptor_t *(*entry_fn)(void);
 
@@ -25,6 +30,9 @@ typedef struct load_t {
   uint32_t flags;
   char path[TN_PATH_SIZE];
   tn_file_t file;
+  tn_file_identity_t identity;
+  int copy;       /* what is mapped in its place, where hashes count; -1: none */
+  bool is_copied; /* that is opened, since others could change the file */
   tn_binary_t binary;
   tn_text_t offences; /* of the step that is under way, one line each */
   tn_dynlib_t *dynlib;
@@ -33,6 +41,7 @@ typedef struct load_t {
   tenon_bridged_t bridged;
   const tenon_isolation_t *isolation; /* with TENON_LOAD_ISOLATED; NULL: defaults */
   bool is_bridge;                     /* the file is to be a bridge itself */
+  tn_library_t *old;                  /* set: its newest generation is to be replaced */
   tn_library_t *library;              /* set: done, with a reference that is ours */
   bool is_new;
 } load_t;
@@ -42,6 +51,9 @@ static tn_mutex_t loading = TN_MUTEX_INIT;
 /* The only places where the public name and the registry's meet. */
 static tn_library_t *inside(const tenon_library_t *library) { return (tn_library_t *)(uintptr_t)library; }
 static tenon_library_t *outside(tn_library_t *library) { return (tenon_library_t *)library; }
+
+/* The first generation stands for all outside. */
+static tn_library_t *now(const tenon_library_t *library) { return tn_library_now(inside(library)); }
 
 static void hold(tn_library_t *library) { __atomic_fetch_add(&library->references, 1, __ATOMIC_RELAXED); }
 
@@ -74,28 +86,21 @@ static tenon_status_t locate(load_t *load) {
 }
 
 static tenon_status_t read_file(load_t *load) {
-  tenon_status_t status = tn_file_map(load->path, &load->file);
+  tenon_status_t status = tn_file_map_real(load->path, &load->file, &load->identity);
+  if (status == TENON_OK && tn_policy_has_hashes()) status = tn_file_copy(load->path, &load->file, &load->copy);
   return status == TENON_OK ? status : tn_fail(status, "%s", tn_reason(load->path));
 }
 
 static tenon_status_t inspect(load_t *load) {
   tn_binary_read(&load->file, &load->binary, &load->offences);
   if (!load->bridge && !(load->is_bridge && load->binary.has_entry)) tn_binary_check(&load->binary, &load->offences);
+  char runtime[TN_PATH_SIZE];
+  const char *word = tn_sanitizer_missing(&load->binary, &load->file, load->path, runtime, sizeof runtime);
+  if (word) tn_sanitizer_offence(word, runtime, &load->offences);
   return TENON_OK; /* the next step ends what reading alone can find, so that one message has all of it */
 }
 
-static tenon_status_t check_owner(load_t *load, const char *path) {
-  bool is_private = false;
-  TN_TRY(tn_file_is_private(path, &is_private));
-  if (!is_private)
-    tn_binary_offence(&load->offences,
-                      "TENON_LOAD_STRICT: %s must belong to this user or to root, and nobody else may "
-                      "write to it (chmod go-w)",
-                      path);
-  return TENON_OK;
-}
-
-/* What strict loading refuses and the default lets pass; and what the caller's flags ask of the file. */
+/* The rules of the process, and what the caller's flags ask of the file. */
 static tenon_status_t check_policy(load_t *load) {
   const tn_binary_t *binary = &load->binary;
   tenon_status_t status = has_offences(load) ? TENON_INVALID : TENON_DENIED;
@@ -115,26 +120,39 @@ static tenon_status_t check_policy(load_t *load) {
                       "missing or refused): load it without that flag");
   }
   tn_text_clear(&words);
-  if (load->flags & TENON_LOAD_STRICT) {
-    char folder[TN_PATH_SIZE];
-    size_t size = (size_t)(strrchr(load->path, '/') - load->path);
-    memcpy(folder, load->path, size);
-    memcpy(folder + size, size ? "" : "/", size ? 1 : 2);
-    if (binary->starter_count) {
-      tn_binary_starters(&words, binary);
-      tn_binary_offence(&load->offences,
-                        "TENON_LOAD_STRICT: opening it runs code of its own (%s); use TENON_OPEN for what "
-                        "must happen first",
-                        tn_text_get(&words));
-    }
-    tn_text_clear(&words);
-    TN_TRY(check_owner(load, load->path));
-    TN_TRY(check_owner(load, folder));
-  }
+  TN_TRY(tn_policy_check(load->path, &load->file, binary, load->flags, &load->is_copied, &load->offences));
   return has_offences(load) ? status : TENON_OK;
 }
 
+static bool is_file_of(const load_t *load, const tn_library_t *library) {
+  const tn_file_identity_t *a = &load->identity, *b = &library->file;
+  return a->device == b->device && a->number == b->number && a->size == b->size && a->modified == b->modified;
+}
+
+/* Its own file, unchanged: there is nothing to do.  Another file must not be loaded already. */
+static tenon_status_t find_replaced(load_t *load) {
+  const bool is_own = strcmp(load->path, load->old->path) == 0;
+  tn_library_t *other = is_own ? NULL : tn_registry_library(load->path);
+  if (other) {
+    tn_registry_release(other);
+    return tn_fail(TENON_EXISTS, "%s is loaded already, as library %s", load->path, other->name);
+  }
+  if (is_own && is_file_of(load, load->old)) load->library = load->old;
+  return TENON_OK;
+}
+
+/* The system's loader takes a path that it has seen for the file that it had then; so each reload spells it another way, by parts
+ * that lead nowhere: "/a/b.so", "/a/./b.so", "/a/.//b.so", ... */
+static void spell(const load_t *load, char *out, size_t capacity) {
+  const char *name = strrchr(load->path, '/') + 1;
+  int at = snprintf(out, capacity, "%.*s", (int)(name - load->path), load->path);
+  for (uint64_t number = load->old ? tn_registry_reloads() + 1 : 0; number && at < (int)capacity; number >>= 1)
+    at += snprintf(out + at, capacity - (size_t)at, number & 1 ? ".//" : "./");
+  if (at < (int)capacity) snprintf(out + at, capacity - (size_t)at, "%s", name);
+}
+
 static tenon_status_t find_loaded(load_t *load) {
+  if (load->old) return find_replaced(load);
   load->library = tn_registry_library(load->path);
   if (!load->library || !(load->flags & TENON_LOAD_ISOLATED)) return TENON_OK;
   const bool is_isolated = load->library->places;
@@ -149,7 +167,6 @@ static tenon_status_t open_isolated(load_t *load) {
   return tn_isolation_open(load->path, load->flags, load->isolation, &load->descriptor, &load->bridged.context);
 }
 
-/* The system's reason names the first thing that is missing; we add every needed library that is surely nowhere. */
 static tenon_status_t open_bridged(load_t *load) {
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, load->path, NULL};
   load->bridged = (tenon_bridged_t){.size = sizeof load->bridged};
@@ -158,16 +175,35 @@ static tenon_status_t open_bridged(load_t *load) {
   return load->descriptor ? TENON_OK : tn_fail(TENON_INTERNAL, "bridge %s gives no descriptor", load->bridge->name);
 }
 
-static tenon_status_t open_file(load_t *load) {
-  if (load->flags & TENON_LOAD_ISOLATED) return open_isolated(load);
-  if (load->bridge) return open_bridged(load);
-  tenon_status_t status = tn_dynlib_open(load->path, &load->dynlib);
-  if (status == TENON_OK) return status;
-  const char *reason = tn_reason(load->path);
-  tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
-                    strstr(reason, "undefined symbol") ? "; link the library that defines it" : "");
+/* The system's reason names the first thing that is missing; we add all that surely is. */
+static tenon_status_t open_own(load_t *load) {
+  char path[TN_PATH_SIZE + 256];
+  spell(load, path, sizeof path);
+  tenon_status_t status =
+      load->is_copied ? tn_dynlib_open_copy(load->copy, &load->dynlib) : tn_dynlib_open(path, &load->dynlib);
+  if (status == TENON_OK && load->is_copied) load->copy = -1;
+  for (const tn_library_t *l = load->old; l && status == TENON_OK; l = l->older)
+    if (l->dynlib == load->dynlib && !is_file_of(load, l)) /* that of an earlier generation may come again */
+      return tn_fail(TENON_PRECONDITION,
+                     "the file was written over where it is, so what is loaded is damaged: start again, "
+                     "and replace it by renaming a new file, as compilers do");
+  if (status != TENON_UNAVAILABLE) return status;
+  tn_binary_offence(&load->offences, "the system refuses it: %s", tn_reason(load->path));
   tn_needed_missing(&load->binary, load->path, &load->offences);
+  tn_missing(&load->binary, &load->file, load->path, &load->offences);
   return status;
+}
+
+static tenon_status_t open_file(load_t *load) {
+  const bool is_isolated = (load->flags & TENON_LOAD_ISOLATED) != 0;
+  if (load->is_copied && (load->bridge || is_isolated))
+    return tn_fail(TENON_DENIED,
+                   "others could change it after its hash was found, and %s opens it by its path: see tenon doctor "
+                   "for who",
+                   is_isolated ? "the process of an isolated library" : "a bridge");
+  TN_TRY(is_isolated ? open_isolated(load) : load->bridge ? open_bridged(load) : open_own(load));
+  if (load->is_copied || tn_file_is_same(load->path, &load->identity)) return TENON_OK;
+  return tn_fail(TENON_ABORTED, "it was changed while it was loaded: load it again");
 }
 
 static tenon_status_t query(load_t *load) {
@@ -183,11 +219,19 @@ static tenon_status_t verify(load_t *load) {
 }
 
 static tenon_status_t enter(load_t *load) {
+  if (load->old) {
+    TN_TRY(tn_registry_replace(load->old, load->descriptor, load->path, &load->offences, &load->library));
+    load->library->dynlib = load->dynlib;
+    load->library->file = load->identity;
+    return TENON_OK;
+  }
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
                          (load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0) |
                              (load->flags & TENON_LOAD_ISOLATED ? TN_ADD_ISOLATED : 0),
                          &load->offences, &load->library));
-  load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
+  if (load->is_bridge) tn_dynlib_keep(load->dynlib);
+  else load->library->dynlib = load->dynlib;
+  load->library->file = load->identity;
   load->is_new = true;
   return TENON_OK;
 }
@@ -200,7 +244,8 @@ static tenon_status_t (*const steps[])(load_t *load) = {locate,    read_file, in
 /* One that is none of Tenon's is loaded again by the bridge that knows it. */
 static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
                                 const tenon_bridge_table_t *bridge, bool is_bridge, tenon_library_t **out_library) {
-  load_t load = {.given = path, .flags = flags, .isolation = isolation, .bridge = bridge, .is_bridge = is_bridge};
+  load_t load = {
+      .given = path, .flags = flags, .isolation = isolation, .bridge = bridge, .is_bridge = is_bridge, .copy = -1};
   tenon_status_t status = TENON_OK;
   bool is_foreign = false;
   tn_mutex_lock(&loading);
@@ -219,7 +264,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags, const tenon_is
     is_foreign = (bridge = tn_bridge_of_library(&load.file)) != NULL;
   if (status != TENON_OK && load.binary.no_entry && !is_bridge && !bridge && *tn_bridges_refused())
     tn_binary_offence(&load.offences, "bridges that do not open: %s", tn_bridges_refused());
-  tn_file_unmap(&load.file);
+  tn_file_unmap(&load.file), tn_copy_close(load.copy);
   if (is_foreign) {
     tn_text_clear(&load.offences);
     return load_file(path, flags, isolation, bridge, false, out_library);
@@ -255,6 +300,32 @@ tenon_status_t tenon_library_tensor_create(tenon_library_t *library, tenon_dtype
     return tn_fail(TENON_PRECONDITION, "cannot make a shared tensor: the library is %s",
                    library ? "not isolated" : "NULL");
   return tn_isolation_tensor(inside(library)->context, dtype, ndim, shape, out_tensor);
+}
+
+/* Under `loading`, as loads are. */
+static tenon_status_t reload(load_t *load) {
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&loading);
+  load->old = tn_library_now(load->old);
+  if (!load->given) load->given = load->old->path;
+  if (!load->old->dynlib) status = tn_fail(TENON_PRECONDITION, "it was not loaded from a file of Tenon's own kind");
+  load->flags = __atomic_load_n(&load->old->is_unloadable, __ATOMIC_RELAXED) ? TENON_LOAD_UNLOADABLE : 0;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load->library; i++)
+    status = steps[i](load);
+  if (status != TENON_OK) tn_dynlib_close(load->dynlib);
+  tn_mutex_unlock(&loading);
+  tn_file_unmap(&load->file), tn_copy_close(load->copy);
+  return status;
+}
+
+tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path) {
+  if (!library) return tn_fail(TENON_INVALID, "cannot reload a library: the handle is NULL");
+  load_t load = {.given = path, .old = inside(library), .copy = -1};
+  tenon_status_t status = reload(&load);
+  if (status != TENON_OK)
+    status = refuse(status, "reload", *load.path ? load.path : tenon_library_name(library), &load.offences);
+  tn_text_clear(&load.offences);
+  return status;
 }
 
 tenon_status_t tn_library_load_bridge(const char *path) { return load_file(path, 0, NULL, NULL, true, NULL); }
@@ -293,13 +364,14 @@ tenon_status_t tenon_library_unload(tenon_library_t *library) {
   return tn_registry_unload(inside(library));
 }
 
-const char *tenon_library_name(const tenon_library_t *library) { return inside(library)->name; }
-const char *tenon_library_version(const tenon_library_t *library) { return inside(library)->version; }
-const char *tenon_library_path(const tenon_library_t *library) { return inside(library)->path; }
-int32_t tenon_library_op_count(const tenon_library_t *library) { return (int32_t)inside(library)->op_count; }
+const char *tenon_library_name(const tenon_library_t *library) { return now(library)->name; }
+const char *tenon_library_version(const tenon_library_t *library) { return now(library)->version; }
+const char *tenon_library_path(const tenon_library_t *library) { return now(library)->path; }
+int32_t tenon_library_op_count(const tenon_library_t *library) { return (int32_t)now(library)->op_count; }
 int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting) {
   return tn_registry_extended(inside(library), out_waiting);
 }
 const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index) {
-  return index >= 0 && index < tenon_library_op_count(library) ? inside(library)->ops[index] : NULL;
+  const tn_library_t *newest = now(library);
+  return index >= 0 && index < (int32_t)newest->op_count ? newest->ops[index] : NULL;
 }

@@ -1,11 +1,12 @@
-/* The search for a library: a path is taken as it is; a name is looked for as it is, then in the folders of
- * TENON_LIBRARY_PATH, with the system's prefix and suffix added where they lack.  Called through locate.h. */
+/* The search for a library: a path is taken as it is; a name is looked for in the folders of TENON_LIBRARY_PATH, with the
+ * system's prefix and suffix added where they lack, and never in the current folder: files lie there that nobody chose.  Called through locate.h. */
 #include "loader/locate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/status.h"
 
@@ -41,16 +42,18 @@ static bool search(const char *folders, const char *name, char *out, size_t capa
 }
 
 tenon_status_t tn_locate(const char *given, char *out_path, size_t capacity) {
-  const char *folders = getenv("TENON_LIBRARY_PATH");
+  const char *folders = tn_environment("TENON_LIBRARY_PATH");
   char found[TN_PATH_SIZE];
   if (!*given) return tn_fail(TENON_INVALID, "the path is empty: give a path or a name");
-  if (strchr(given, '/') || tn_file_exists(given)) return tn_file_real_path(given, out_path, capacity);
+  if (strchr(given, '/')) return tn_file_real_path(given, out_path, capacity);
   if (folders && search(folders, given, found, sizeof found)) return tn_file_real_path(found, out_path, capacity);
+  const char *here = tn_file_exists(given) ? "; the file of that name in the current folder is ./" : "";
+  const char *name = *here ? given : "";
   if (!folders || !*folders)
     return tn_fail(TENON_NOT_FOUND,
-                   "no such file here, and TENON_LIBRARY_PATH is not set: set it to the library's folder, or "
-                   "give a path with a '/'");
-  return tn_fail(TENON_NOT_FOUND,
-                 "no such file here, nor in the folders of TENON_LIBRARY_PATH (%s), there with %s and %s added too",
-                 folders, prefix, suffix);
+                   "a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set: set it to the library's "
+                   "folder, or give a path with a '/'%s%s",
+                   here, name);
+  return tn_fail(TENON_NOT_FOUND, "not in the folders of TENON_LIBRARY_PATH (%s), with %s and %s added too%s%s",
+                 folders, prefix, suffix, here, name);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -73,7 +74,7 @@ static tenon_status_t find_compiler(tn_toolchain_t *t, int language) {
   tn_words_t *program = &t->programs[language];
   char path[4096];
   if (program->count > 0 || language == TN_LANGUAGE_OBJECT) return TENON_OK;
-  const char *chosen = getenv(row->variable);
+  const char *chosen = tn_environment(row->variable);
   for (int i = 0; (!chosen || !*chosen) && row->programs[i]; i++)
     if (tn_process_find(row->programs[i], path, sizeof path)) chosen = row->programs[i];
   if (!chosen || !*chosen) return tn_fail(TENON_UNAVAILABLE, "no %s compiler was found: %s", row->name, row->advice);
@@ -87,7 +88,7 @@ static tenon_status_t find_compiler(tn_toolchain_t *t, int language) {
 /* The folder with tenon/op.h: TENON_INCLUDE, else beside libtenon where it is installed, else the source's. */
 static tenon_status_t find_include(tn_toolchain_t *t) {
   static const char *const near[] = {"/../include", "/../../include"};
-  const char *own = getenv("TENON_INCLUDE"), *slash;
+  const char *own = tn_environment("TENON_INCLUDE"), *slash;
   char binary[4000] = "", header[4200];
   const bool is_stated = own && *own;
   for (size_t i = 0; i < 2 + sizeof near / sizeof *near; i++) {
@@ -232,7 +233,7 @@ void tn_toolchain_describe(const tn_toolchain_t *t, tn_text_t *text) {
         tn_text_add(text, "%s %llu %lld\n", path, (unsigned long long)size, (long long)changed);
     }
   for (int i = 0; variables[i]; i++)
-    if (getenv(variables[i])) tn_text_add(text, "%s=%s\n", variables[i], getenv(variables[i]));
+    if (tn_environment(variables[i])) tn_text_add(text, "%s=%s\n", variables[i], tn_environment(variables[i]));
   if (is_placed && tn_folder_current(path, sizeof path)) tn_text_add(text, "in %s\n", path); /* of relative paths */
   tn_text_add(text, "%s\n", t->entry);
   if (t->text) tn_text_bytes(text, t->text->data, t->text->size);

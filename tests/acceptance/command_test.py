@@ -4,6 +4,7 @@
 Drives build/tenon on libraries that it builds itself and on small models that are written here.  Reference values are
 NumPy's.  Options: --build DIR (build); the others go to unittest.
 """
+import hashlib
 import json
 import os
 import pathlib
@@ -20,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIGHT = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
-build = ROOT / "build"
+build = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")).resolve()
 cache = tempfile.TemporaryDirectory()
 
 TWICE = r"""
@@ -484,6 +485,34 @@ class Operators(Command):
         self.write("toy.c", TWICE)
         self.fine("build", "toy.c")
         self.assertIn("tenon_library", self.fine("doctor", "toy.so"))
+
+    def test_a_library_that_was_just_built_is_found_by_its_name(self):
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        self.assertIn("toy::twice", self.fine("ops", "toy.so"))
+        self.assertIn("toy::twice", self.fine("show", "toy::twice", "--ops", "toy.so"))
+        self.assertIn("TENON_LIBRARY_PATH, which is not set", self.fails(1, "ops", "toy", TENON_LIBRARY_PATH=""))  # `toy` is no file here
+        self.assertIn("toy::twice", self.fine("ops", "toy", TENON_LIBRARY_PATH=str(self.folder)))
+
+    def test_rules_for_loading_are_those_of_a_file_and_doctor_says_whether_a_library_keeps_them(self):
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        library = self.folder / "toy.so"
+        digest = hashlib.sha256(library.read_bytes()).hexdigest()
+        self.assertRegex(self.fine("doctor", "toy.so"), rf"(?m)^sha256: +{digest}\npolicy: +none$")
+        rules = self.write("rules", f"private\ninert\nfolder {self.folder}\n{digest}  toy.so\n")
+        rules.chmod(0o644)
+        said = self.fine("doctor", "toy.so", TENON_POLICY=str(rules))
+        self.assertRegex(said, rf"(?m)^policy: +folders {self.folder}; private; inert; 1 SHA-256 \(TENON_POLICY={rules}\)$")
+        self.assertIn("toy::twice", self.fine("ops", "toy.so", TENON_POLICY=str(rules)))
+        self.assertRegex(self.fine("doctor", TENON_POLICY=str(rules)), r"(?m)^policy +folders /")
+        library.chmod(0o775)
+        result = self.call("doctor", "toy.so", TENON_POLICY=str(rules))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"  - rule private (TENON_POLICY={rules}): file {library.resolve()} may be written to by its group (mode 0775): chmod go-w", result.stdout)
+        self.assertIn("rule private", self.fails(1, "ops", "toy.so", TENON_POLICY=str(rules)))
+        rules.chmod(0o666)
+        self.assertIn("the rules for loading cannot be read", self.fails(1, "ops", "toy.so", TENON_POLICY=str(rules)))
 
     def test_doctor_says_what_is_wrong_with_a_file_that_is_no_library(self):
         self.write("page.txt", "hello\n")

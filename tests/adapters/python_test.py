@@ -3,6 +3,7 @@ exceptions of the right class.  Run with a Python that has NumPy (.venv), and wi
 import array
 import ast
 import gc
+import hashlib
 import importlib
 import inspect
 import json
@@ -419,6 +420,45 @@ class Names(unittest.TestCase):
         with self.assertRaisesRegex(AttributeError, "no operator whose name begins with nobody"):
             tenon.ops.nobody
 
+    def test_reloading(self):
+        def write(text, header="#define BY 1\n", schema="more(Tensor x) -> Tensor"):
+            for name, words in (("by.h", header), ("again.c", text % schema)):
+                with open(os.path.join(FOLDER, "again", name), "w", encoding="utf-8") as file:
+                    file.write(words)
+
+        text = ('#include <tenon/op.h>\n#include "by.h"\nstatic tenon_status_t f(const tenon_loop_t *l) {\n'
+                '  for (int64_t i = 0; i < l->count; i++) ((float *)l->data[1])[i] = ((const float *)l->data[0])[i] + BY;\n  return TENON_OK;\n}\n'
+                'TENON_LIBRARY(again, "1.0.0", TENON_OP("%s", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32 -> f32", f)))\n')
+        os.makedirs(os.path.join(FOLDER, "again"))
+        write(text)
+        one, builder = np.ones(1, np.float32), tenon.graph.Builder()
+        ops = tenon.load(os.path.join(FOLDER, "again/again.c"), unloadable=True)
+        more, other, compiled = ops.more, tenon.ops.again.more, builder.finish([tenon.graph.ops.again.more(builder.input("x", "f32", [1]))]).compile()
+        del builder
+        watched = tenon.watch(ops, interval=0.01)
+        self.assertIsNone(next(watched))
+        self.assertEqual((float(more(one)[0]), float(compiled(one)[0])), (2, 2))
+        write(text, "#define BY 5\n")  # the header alone
+        self.assertIsNone(next(watched))
+        self.assertEqual([float(f(one)[0]) for f in (more, other, ops.more, tenon.ops.again.more, compiled)], [6] * 5)
+        write(text, "#define BY nothing\n")
+        self.assertIn("nothing", str(next(watched)))
+        self.assertEqual([float(f(one)[0]) for f in (more, ops.more, compiled)], [6] * 3)
+        write(text, "#define BY 8\n", "more(Tensor x, *, int a=1) -> Tensor")
+        with self.assertRaisesRegex(tenon.Error, "again::more: its schema changed from .* and it is held by"):
+            ops.reload()
+        self.assertEqual(float(compiled(one)[0]), 6)
+        del compiled, watched
+        gc.collect()
+        ops.reload()
+        self.assertEqual(float(ops.more(one, a=2)[0]), 9)
+        with self.assertRaisesRegex(tenon.Error, "find it anew"):
+            more(one)
+        ops.unload()
+        for ended in more, other:
+            with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
+                ended(one)
+
     def test_unloading(self):
         path = os.path.join(FOLDER, "gone.so")
         source = os.path.join(FOLDER, "gone.c")
@@ -511,6 +551,45 @@ class Names(unittest.TestCase):
             tenon.load("none.c")
         with self.assertRaisesRegex(TypeError, "is no source"):
             tenon.load("some.so", options=["-O1"])
+
+    def test_rules_for_loading(self):
+        good, other = os.path.join(FOLDER, "rules", "good.so"), os.path.join(FOLDER, "rules", "other.so")
+        os.makedirs(os.path.dirname(good))
+        for path, name in ((good, "ruled"), (other, "ruled_too")):
+            with open(path[:-3] + ".c", "w", encoding="utf-8") as file:
+                file.write(LATER.replace("later", name))
+            subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(ROOT, "include"), path[:-3] + ".c", "-o", path], check=True)
+        with open(good, "rb") as file:
+            accepted = hashlib.sha256(file.read()).hexdigest()
+        self.addCleanup(tenon.policy)
+        tenon.policy(folders=["/nowhere"])
+        with self.assertRaisesRegex(tenon.DeniedError, r"good.so: rule folders \(tenon_policy_set\): it is not in /nowhere"):
+            tenon.load(good)
+        tenon.policy(folders=[os.path.relpath(FOLDER)], hashes=[accepted], inert=True)
+        tenon.load(good, unloadable=True).unload()
+        with self.assertRaisesRegex(tenon.DeniedError, "rule sha256"):
+            tenon.load(other)
+        os.chmod(good, 0o666)
+        tenon.policy(private=True)
+        with self.assertRaisesRegex(tenon.DeniedError, r"good.so may be written to by everybody \(mode 0666\)"):
+            tenon.load(good)
+        with self.assertRaisesRegex(tenon.InvalidError, "hash 'abc': expected SHA-256"):
+            tenon.policy(hashes=["abc"])
+        with self.assertRaises(TypeError):
+            tenon.policy(folders="/opt/ops")
+        with self.assertRaises(tenon.DeniedError):  # what was set before
+            tenon.load(good)
+        tenon.policy()
+        tenon.load(good, unloadable=True).unload()
+
+    def test_a_name_is_not_looked_for_in_the_current_folder(self):
+        before = os.getcwd()
+        os.chdir(FOLDER)
+        self.addCleanup(os.chdir, before)
+        with open("planted.so", "w", encoding="utf-8"):
+            pass
+        with self.assertRaisesRegex(tenon.NotFoundError, "the file of that name in the current folder is ./planted.so"):
+            tenon.load("planted.so")
 
     def test_libraries_that_cannot_be_loaded(self):
         with self.assertRaisesRegex(tenon.NotFoundError, "nowhere.so"):

@@ -1,7 +1,7 @@
 """Operators of Tenon's libraries as operators of PyTorch's.
 
     import tenon, tenon.torch
-    tenon.load("gelu.so")
+    tenon.load("./gelu.so")
     tenon.torch.register("demo")            # its namespace, or what tenon.load gave
     y = torch.ops.demo.gelu(x, approximate="tanh")
 
@@ -83,7 +83,7 @@ def device(type, backend):
 def load(path, device="cpu"):
     """A model (ONNX) that Tenon compiles and runs, to be called with PyTorch's tensors: one operator, tenon::run, that traces and exports.
 
-    Operators of custom domains are those of the libraries that are loaded: tenon.load("ops.so") comes before.
+    Operators of custom domains are those of the libraries that are loaded: tenon.load("./ops.so") comes before.
     """
     models.register(_bridge())
     return models.Model(os.fspath(path), device, _bridge())

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "check.h"
 #include "dispatch/registry.h"
+#include "faults.h"
 
 #define PLANTED(name) TEST_LIBRARIES "/lib" name ".so"
 #define SCRATCH TEST_LIBRARIES "/scratch"
@@ -168,7 +169,12 @@ TEST("faults that opening finds are refused") {
        3,
        {"the system refuses it: libplanted_gone", "it needs libplanted_gone.so.1, which is nowhere",
         "it needs libplanted_gone_too.so.1, which is nowhere"}},
-      {PLANTED("undefined"), 0, TENON_UNAVAILABLE, 1, {"undefined symbol: nobody_defines_this"}},
+      {PLANTED("undefined"),
+       0,
+       TENON_UNAVAILABLE,
+       2,
+       {"undefined symbol: nobody_defines_this",
+        "it uses nobody_defines_this, which neither it nor what it needs defines"}},
       {PLANTED("gives_null"), 0, TENON_INVALID, 1, {"tenon_library() gave no descriptor"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
@@ -220,8 +226,8 @@ TEST("strict loading refuses what the default reports") {
       {SCRATCH "/no_entry.so", TENON_LOAD_STRICT, TENON_INVALID, 1, {"does not export"}},
   };
   static const char *const names[] = {"constructor", "init", "resolver", "no_entry", "good"};
-  static const char *const others[4] = {"scratch/good.so must belong to this user", "chmod go-w"};
-  static const char *const folder[4] = {"scratch/good.so must belong", "scratch must belong"};
+  static const char *const others[4] = {"scratch/good.so may be written to by others (mode 0646): chmod go-w"};
+  static const char *const folder[4] = {"scratch/good.so may be", "scratch may be written to by everybody"};
   tenon_library_t *library;
   char from[1024], to[1024];
   (void)mkdir(SCRATCH, 0755);
@@ -371,9 +377,9 @@ TEST("a library in use stays until it is free") {
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
 TEST("a name is looked for in the library path") {
-  static const char *const unset[4] = {"cannot load good: no such file here, and TENON_LIBRARY_PATH is not set"};
-  static const char *const absent[4] = {
-      "cannot load nobody: no such file here, nor in the folders of TENON_LIBRARY_PATH (/nowhere:"};
+  static const char *const unset[4] = {
+      "cannot load good: a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set"};
+  static const char *const absent[4] = {"cannot load nobody: not in the folders of TENON_LIBRARY_PATH (/nowhere:"};
   static const char *const names[] = {"newer", "newer.so", "libnewer", "libnewer.so"};
   tenon_library_t *first, *library;
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
@@ -390,6 +396,22 @@ TEST("a name is looked for in the library path") {
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
 }
 
+TEST("a name is not looked for in the current folder") {
+  static const char *const unset[4] = {"is not set", "; the file of that name in the current folder is ./libopens.so"};
+  static const char *const elsewhere[4] = {"/nowhere",
+                                           "; the file of that name in the current folder is ./libopens.so"};
+  char before[4096];
+  tenon_library_t *library = NULL;
+  CHECK(getcwd(before, sizeof before) && chdir(TEST_LIBRARIES) == 0);
+  check_refused("libopens.so", 0, TENON_NOT_FOUND, 1, unset);
+  CHECK(setenv("TENON_LIBRARY_PATH", "/nowhere", 1) == 0);
+  check_refused("libopens.so", 0, TENON_NOT_FOUND, 1, elsewhere);
+  CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
+  CHECK_STATUS(tenon_library_load("./libopens.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  tenon_library_release(library);
+  CHECK(chdir(before) == 0);
+}
+
 /* ---- the report ------------------------------------------------------------------------------------------------- */
 
 TEST("the report says what a file is without running it") {
@@ -398,7 +420,7 @@ TEST("the report says what a file is without running it") {
   } cases[] = {
       {PLANTED("good"), {"kind:          shared object\n", "entry:         tenon_library()\n", "\nproblems: none\n"}},
       {PLANTED("constructor"),
-       {"initialisers:  set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY (TENON_LOAD_STRICT", "problems: none"}},
+       {"initialisers:  set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY (the rule inert", "problems: none"}},
       {PLANTED("needs_gone"),
        {"libplanted_gone.so.1 (not found)", "other exports: call_gone\n", "problems:\n  - it needs libplanted_gone"}},
       {PLANTED("pinned"), {"unloadable:    no, because of its flag NODELETE"}},
@@ -427,9 +449,9 @@ TEST("without memory loading fails and leaves nothing") {
   tenon_status_t status = TENON_MEMORY;
   for (int64_t n = 1; status != TENON_OK && n < 10000; n++) {
     tenon_library_t *library = NULL;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_library_load(PLANTED("opens"), TENON_LOAD_UNLOADABLE, &library);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(status == TENON_OK || status == TENON_MEMORY);
     tenon_library_release(library);
     CHECK(count_ops() == before);
@@ -437,18 +459,18 @@ TEST("without memory loading fails and leaves nothing") {
   CHECK(status == TENON_OK);
   status = TENON_MEMORY;
   for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) { /* so does a message */
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_library_load(PLANTED("many"), 0, NULL);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(count_ops() == before);
   }
   CHECK(status == TENON_INVALID);
   status = TENON_MEMORY;
   for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) {
     char *text = NULL;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_library_inspect(PLANTED("needs_gone"), &text, NULL);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK((status == TENON_OK) == (text != NULL));
     tenon_text_release(text);
   }

@@ -1,0 +1,312 @@
+/* The rules for loading, and where they come from: tenon_policy_set, else the file TENON_POLICY, else that of the machine.
+ * Invariant: rules that cannot be read refuse every file. */
+#include "loader/policy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/environment.h"
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "base/trust.h"
+#include "loader/locate.h"
+#include "loader/needed.h"
+
+typedef struct rules_t {
+  uint32_t flags;
+  char **folders;
+  uint8_t (*hashes)[TN_SHA256_SIZE];
+  size_t folder_count, folder_capacity, hash_count, hash_capacity;
+  char from[TN_PATH_SIZE + 40]; /* who set them, for messages */
+  tenon_status_t status;        /* not OK: they cannot be read, and this is why */
+  char *wrong;
+} rules_t;
+
+static tn_mutex_t lock = TN_MUTEX_INIT;
+static rules_t rules;
+static bool is_known; /* they were set, or files were looked for */
+const char *tn_policy_file = "/etc/tenon/policy";
+
+static void clear(rules_t *r) {
+  for (size_t i = 0; i < r->folder_count; i++) tn_release_memory(r->folders[i]);
+  tn_release_memory(r->folders), tn_release_memory(r->hashes), tn_release_memory(r->wrong);
+  *r = (rules_t){0};
+}
+
+/* ---- making rules ------------------------------------------------------------------------------------------------- */
+
+static tenon_status_t add_folder(rules_t *r, const char *path, size_t size, const char *where, tn_text_t *wrong) {
+  if (!size || *path != '/') {
+    tn_binary_offence(wrong, "%sfolder '%.*s': expected an absolute path", where, (int)size, path);
+    return TENON_OK;
+  }
+  if (!tn_grow((void **)&r->folders, &r->folder_capacity, r->folder_count, sizeof *r->folders) ||
+      !(r->folders[r->folder_count] = tn_copy_text(path, size)))
+    return tn_no_memory("the rules for loading", size);
+  r->folder_count++;
+  return TENON_OK;
+}
+
+static tenon_status_t add_hash(rules_t *r, const char *text, size_t size, const char *where, tn_text_t *wrong) {
+  if (!tn_grow((void **)&r->hashes, &r->hash_capacity, r->hash_count, sizeof *r->hashes))
+    return tn_no_memory("the rules for loading", sizeof *r->hashes);
+  if (tn_sha256_parse(text, size, r->hashes[r->hash_count])) r->hash_count++;
+  else tn_binary_offence(wrong, "%shash '%.*s': expected SHA-256, 64 hexadecimal digits", where, (int)size, text);
+  return TENON_OK;
+}
+
+static tenon_status_t refuse(const char *what, const char *name, const tn_text_t *wrong) {
+  tn_text_t text = {0};
+  if (!wrong->size && !wrong->failed) return TENON_OK;
+  for (const char *at = tn_text_get(wrong); *at; at += strcspn(at, "\n"), at += *at == '\n')
+    tn_text_add(&text, "%s%.*s", text.size ? "; " : "", (int)strcspn(at, "\n"), at);
+  tenon_status_t status = wrong->failed || text.failed
+                              ? tn_no_memory("the message about rules for loading", wrong->size)
+                              : tn_fail(TENON_INVALID, "%s%s: %s", what, name, tn_text_get(&text));
+  tn_text_clear(&text);
+  return status;
+}
+
+static tenon_status_t copy(const tenon_policy_t *policy, rules_t *r) {
+  static const uint32_t known = TENON_POLICY_PRIVATE | TENON_POLICY_INERT;
+  tenon_status_t status = TENON_OK;
+  tn_text_t wrong = {0};
+  if (policy->size < offsetof(tenon_policy_t, hashes) + sizeof policy->hashes)
+    return tn_fail(TENON_INVALID, "cannot set the policy: the size of the tenon_policy_t is not set");
+  r->flags = policy->flags;
+  if (policy->flags & ~known) tn_binary_offence(&wrong, "unknown flags 0x%x", policy->flags & ~known);
+  if (policy->folder_count && !policy->folders) tn_binary_offence(&wrong, "folders is NULL");
+  if (policy->hash_count && !policy->hashes) tn_binary_offence(&wrong, "hashes is NULL");
+  for (uint32_t i = 0; policy->folders && i < policy->folder_count && status == TENON_OK; i++) {
+    const char *folder = policy->folders[i] ? policy->folders[i] : "";
+    status = add_folder(r, folder, strlen(folder), "", &wrong);
+  }
+  for (uint32_t i = 0; policy->hashes && i < policy->hash_count && status == TENON_OK; i++) {
+    const char *hash = policy->hashes[i] ? policy->hashes[i] : "";
+    status = add_hash(r, hash, strlen(hash), "", &wrong);
+  }
+  if (status == TENON_OK) status = refuse("cannot set the policy", "", &wrong);
+  tn_text_clear(&wrong);
+  snprintf(r->from, sizeof r->from, "tenon_policy_set");
+  return status;
+}
+
+/* A line: "private", "inert", "folder PATH", "sha256 HASH", or as sha256sum writes it: HASH and a name. */
+static tenon_status_t read_line(rules_t *r, const char *line, size_t size, int number, tn_text_t *wrong) {
+  char where[32];
+  uint8_t hash[TN_SHA256_SIZE];
+  snprintf(where, sizeof where, "line %d: ", number);
+  while (size && strchr(" \t\r", line[size - 1])) size--;
+  while (size && strchr(" \t", *line)) line++, size--;
+  if (!size || *line == '#') return TENON_OK;
+  size_t word = 0;
+  while (word < size && !strchr(" \t", line[word])) word++;
+  const char *rest = line + word;
+  while (rest < line + size && strchr(" \t", *rest)) rest++;
+  const size_t rest_size = (size_t)(line + size - rest);
+  if (tn_sha256_parse(line, word, hash)) return add_hash(r, line, word, where, wrong);
+  if (word == 7 && !memcmp(line, "private", 7) && !rest_size) return r->flags |= TENON_POLICY_PRIVATE, TENON_OK;
+  if (word == 5 && !memcmp(line, "inert", 5) && !rest_size) return r->flags |= TENON_POLICY_INERT, TENON_OK;
+  if (word == 6 && !memcmp(line, "folder", 6)) return add_folder(r, rest, rest_size, where, wrong);
+  if (word == 6 && !memcmp(line, "sha256", 6)) return add_hash(r, rest, rest_size, where, wrong);
+  tn_binary_offence(wrong, "%s'%.*s': expected private, inert, folder PATH, sha256 HASH, or a line of sha256sum", where,
+                    (int)(size < 100 ? size : 100), line);
+  return TENON_OK;
+}
+
+static tenon_status_t read_rules(const char *path, rules_t *r) {
+  char real[TN_PATH_SIZE];
+  tn_file_t file;
+  tn_file_identity_t identity;
+  tn_text_t wrong = {0};
+  int number = 1;
+  TN_TRY(tn_file_real_path(path, real, sizeof real));
+  TN_TRY(tn_file_map_real(real, &file, &identity));
+  tenon_status_t status = TENON_OK;
+  const char *at = (const char *)file.data, *end = at + file.size;
+  for (const char *stop; at < end && status == TENON_OK; at = stop + 1, number++) {
+    if (!(stop = memchr(at, '\n', (size_t)(end - at)))) stop = end;
+    status = read_line(r, at, (size_t)(stop - at), number, &wrong);
+  }
+  tn_file_changeable(real, &wrong); /* who may write it may lift the rules */
+  if (status == TENON_OK) status = refuse(path, "", &wrong);
+  tn_text_clear(&wrong);
+  tn_file_unmap(&file);
+  return status;
+}
+
+static void need(void) {
+  const char *named = tn_environment("TENON_POLICY");
+  const bool is_named = named && *named;
+  const char *path = is_named ? named : tn_policy_file;
+  if (is_known) return;
+  clear(&rules);
+  if (is_named || tn_file_exists(path)) {
+    rules.status = read_rules(path, &rules);
+    snprintf(rules.from, sizeof rules.from, "%s%s", is_named ? "TENON_POLICY=" : "", path);
+    if (rules.status != TENON_OK) rules.wrong = tn_copy_text(tn_error(), strlen(tn_error()));
+  }
+  is_known = rules.status != TENON_MEMORY; /* then they are read again */
+}
+
+tenon_status_t tenon_policy_set(const tenon_policy_t *policy) {
+  rules_t made = {0};
+  tenon_status_t status = policy ? copy(policy, &made) : TENON_OK;
+  if (status != TENON_OK) return clear(&made), status;
+  tn_mutex_lock(&lock);
+  clear(&rules);
+  rules = made, is_known = true;
+  tn_mutex_unlock(&lock);
+  return TENON_OK;
+}
+
+void tn_policy_forget(void) {
+  tn_mutex_lock(&lock);
+  clear(&rules);
+  is_known = false;
+  tn_mutex_unlock(&lock);
+}
+
+/* ---- checking a file ---------------------------------------------------------------------------------------------- */
+
+static bool is_below(const char *path, const char *folder) {
+  char real[TN_PATH_SIZE];
+  if (tn_file_real_path(folder, real, sizeof real) != TENON_OK) return false;
+  size_t size = strlen(real);
+  return size == 1 || (strncmp(path, real, size) == 0 && path[size] == '/');
+}
+
+static void check_folders(const char *path, tn_text_t *offences) {
+  tn_text_t list = {0};
+  for (size_t i = 0; i < rules.folder_count; i++) {
+    if (is_below(path, rules.folders[i])) {
+      tn_text_clear(&list);
+      return;
+    }
+    tn_text_add(&list, "%s%s", i ? ", " : "", rules.folders[i]);
+  }
+  tn_binary_offence(offences, "rule folders (%s): it is not in %s: put it there, or name its folder in the rule",
+                    rules.from, tn_text_get(&list));
+  tn_text_clear(&list);
+}
+
+static void check_changeable(const char *path, const char *before, const char *from, tn_text_t *offences) {
+  tn_text_t lines = {0};
+  tn_file_changeable(path, &lines);
+  for (const char *at = tn_text_get(&lines); *at; at += strcspn(at, "\n"), at += *at == '\n')
+    tn_binary_offence(offences, "rule private (%s): %s%.*s", from, before, (int)strcspn(at, "\n"), at);
+  offences->failed |= lines.failed;
+  tn_text_clear(&lines);
+}
+
+static void check_place(const char *place, size_t size, const char *from, tn_text_t *offences) {
+  tn_text_t words = {0};
+  if (*place == '/' || *place == '$') return;
+  char *name = tn_copy_text(place, size);
+  if (name) tn_binary_quote(&words, name);
+  tn_binary_offence(offences,
+                    "rule private (%s): it looks for libraries in '%s', below the current folder: link it with a run "
+                    "path that begins with / or $ORIGIN",
+                    from, tn_text_get(&words));
+  tn_release_memory(name), tn_text_clear(&words);
+}
+
+/* The libraries that it names for the system to open with it, as far as can be told which they are. */
+static void check_needed(const char *path, const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+  char found[TN_PATH_SIZE], real[TN_PATH_SIZE], before[256];
+  for (const char *at = *binary->run_path ? binary->run_path : NULL; at;) {
+    size_t size = strcspn(at, ":");
+    check_place(at, size, from, offences);
+    at = at[size] ? at + size + 1 : NULL;
+  }
+  for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
+    const char *name = binary->needed.names[i];
+    if (strchr(name, '/')) check_place(name, strlen(name), from, offences);
+    if (tn_needed_find(binary, path, name, found, sizeof found) != TN_FOUND ||
+        tn_file_real_path(found, real, sizeof real) != TENON_OK)
+      continue; /* opening says so */
+    snprintf(before, sizeof before, "it needs %.200s: ", strrchr(real, '/') + 1);
+    check_changeable(real, before, from, offences);
+  }
+}
+
+static void check_private(const char *path, const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+  check_changeable(path, "", from, offences);
+  check_needed(path, binary, from, offences);
+}
+
+static void check_inert(const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+  tn_text_t words = {0};
+  if (!binary->starter_count) return;
+  tn_binary_starters(&words, binary);
+  tn_binary_offence(offences,
+                    "rule inert (%s): opening it runs code of its own (%s); use TENON_OPEN for what must happen first",
+                    from, tn_text_get(&words));
+  tn_text_clear(&words);
+}
+
+static void check_hashes(const char *path, const tn_file_t *file, bool *out_is_copied, tn_text_t *offences) {
+  uint8_t hash[TN_SHA256_SIZE];
+  char text[TN_SHA256_TEXT];
+  tn_text_t lines = {0};
+  tn_sha256(file->data, file->size, hash);
+  for (size_t i = 0; i < rules.hash_count; i++) {
+    if (memcmp(hash, rules.hashes[i], sizeof hash) != 0) continue;
+    tn_file_changeable(path, &lines);
+    *out_is_copied = lines.size || lines.failed;
+    tn_text_clear(&lines);
+    return;
+  }
+  tn_sha256_text(hash, text);
+  tn_binary_offence(offences,
+                    "rule sha256 (%s): its hash is %s, which is not among the %zu that are accepted: add it if "
+                    "you know the file",
+                    rules.from, text, rules.hash_count);
+}
+
+bool tn_policy_has_hashes(void) {
+  tn_mutex_lock(&lock);
+  need();
+  const bool has = rules.hash_count > 0;
+  tn_mutex_unlock(&lock);
+  return has;
+}
+
+tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn_binary_t *binary, uint32_t flags,
+                               bool *out_is_copied, tn_text_t *offences) {
+  const bool is_strict = flags & TENON_LOAD_STRICT;
+  tenon_status_t status = TENON_OK;
+  *out_is_copied = false;
+  tn_mutex_lock(&lock);
+  need();
+  const char *from = is_strict ? "TENON_LOAD_STRICT" : rules.from;
+  if (rules.status != TENON_OK) {
+    status = tn_fail(rules.status, "the rules for loading cannot be read: %s", rules.wrong ? rules.wrong : "no memory");
+  } else {
+    if (rules.folder_count) check_folders(path, offences);
+    if (is_strict || rules.flags & TENON_POLICY_INERT) check_inert(binary, from, offences);
+    if (is_strict || rules.flags & TENON_POLICY_PRIVATE) check_private(path, binary, from, offences);
+    if (rules.hash_count) check_hashes(path, file, out_is_copied, offences);
+  }
+  tn_mutex_unlock(&lock);
+  return status;
+}
+
+/* ---- report ------------------------------------------------------------------------------------------------------- */
+
+void tn_policy_report(tn_text_t *text) {
+  tn_mutex_lock(&lock);
+  need();
+  const size_t start = text->size;
+  for (size_t i = 0; i < rules.folder_count; i++) tn_text_add(text, "%s%s", i ? ", " : "folders ", rules.folders[i]);
+  const char *gap = text->size > start ? "; " : "";
+  if (rules.flags & TENON_POLICY_PRIVATE) tn_text_add(text, "%sprivate", gap), gap = "; ";
+  if (rules.flags & TENON_POLICY_INERT) tn_text_add(text, "%sinert", gap), gap = "; ";
+  if (rules.hash_count) tn_text_add(text, "%s%zu SHA-256", gap, rules.hash_count);
+  if (rules.status != TENON_OK) tn_text_add(text, "nothing is loaded: %s", rules.wrong ? rules.wrong : "no memory");
+  else if (text->size == start) tn_text_add(text, "none");
+  if (*rules.from) tn_text_add(text, " (%s)", rules.from);
+  tn_mutex_unlock(&lock);
+}
