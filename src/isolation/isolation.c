@@ -66,8 +66,9 @@ static tenon_status_t place(const tn_library_t *library, tenon_dtype_t dtype, in
   return tn_isolation_tensor(library->context, dtype, ndim, shape, out_tensor);
 }
 
-tenon_status_t tn_isolation_open(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
-                                 const tenon_descriptor_t **out_descriptor, void **out_context) {
+tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *identity, uint32_t flags,
+                                 const tenon_isolation_t *isolation, const tenon_descriptor_t **out_descriptor,
+                                 void **out_context) {
   tn_control_t *control = tn_allocate_zero(1, sizeof *control);
   tn_proxy_t *proxy = tn_allocate_zero(1, sizeof *proxy);
   int64_t deadline = 0;
@@ -76,7 +77,7 @@ tenon_status_t tn_isolation_open(const char *path, uint32_t flags, const tenon_i
   if (status == TENON_OK) {
     control->flags = flags & TENON_LOAD_STRICT;
     snprintf(control->path, sizeof control->path, "%s", path);
-    status = tn_client_create(control, deadline, &proxy->client);
+    status = tn_client_create(control, identity, deadline, &proxy->client);
   }
   tn_release_memory(control);
   if (status == TENON_OK) status = tn_proxy_describe(proxy);
