@@ -181,6 +181,7 @@ tenon_status_t tenon_doctor(char **out_text) {
     tn_text_add(&text, "bridges          ");
     tn_bridges_report(&text);
     tn_text_add(&text, "\n");
+    tn_isolation_report(&text);
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;

@@ -109,6 +109,9 @@ static tenon_status_t read_description(tn_client_t *client, uint32_t index) {
 /* While `starting` is held; nobody is in its slots. */
 static tenon_status_t start(tn_client_t *client, uint32_t index) {
   tn_child_t *child = &client->children[index];
+  if (!tn_file_is_same(client->wanted.path, &client->file))
+    return tn_fail(TENON_PRECONDITION, "%s was changed since it was loaded: unload it, and load it again",
+                   client->wanted.path);
   tn_mutex_lock(&client->lock);
   tenon_status_t status = need_keeper(client);
   const uint32_t epoch = client->epoch;
@@ -153,10 +156,11 @@ tenon_status_t tn_child_need(tn_client_t *client, uint32_t index) {
 
 /* ---- the client -------------------------------------------------------------------------------------------------------- */
 
-tenon_status_t tn_client_create(const tn_control_t *wanted, int64_t deadline, tn_client_t **out_client) {
+tenon_status_t tn_client_create(const tn_control_t *wanted, const tn_file_identity_t *file, int64_t deadline,
+                                tn_client_t **out_client) {
   tn_client_t *client = tn_allocate_zero(1, sizeof *client);
   if (!client) return tn_no_memory("an isolated library", sizeof *client);
-  client->wanted = *wanted, client->deadline = deadline, client->control_descriptor = -1;
+  client->wanted = *wanted, client->file = *file, client->deadline = deadline, client->control_descriptor = -1;
   for (uint32_t i = 0; i < wanted->child_count; i++) {
     client->children[i].free = all_slots(client);
     for (int s = 0; s < TN_SLOTS; s++) client->children[i].patience[s] = tn_patience(wanted->spin);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "base/trust.h"
 #include "isolation/keeper.h"
 #include "isolation/room.h"
 #include "isolation/wire.h"
@@ -44,6 +45,7 @@ typedef struct tn_child_t {
 typedef struct tn_client_t {
   tn_mutex_t lock; /* of the keeper, share and control */
   tn_control_t wanted;
+  tn_file_identity_t file; /* the library, as it was when it was looked at */
   tn_control_t *control;
   int control_descriptor;
   tn_share_t *share;
@@ -57,7 +59,8 @@ typedef struct tn_client_t {
 } tn_client_t;
 
 /* Starts the first child.  The message says why a library does not load. */
-tenon_status_t tn_client_create(const tn_control_t *wanted, int64_t deadline, tn_client_t **out_client);
+tenon_status_t tn_client_create(const tn_control_t *wanted, const tn_file_identity_t *file, int64_t deadline,
+                                tn_client_t **out_client);
 void tn_client_release(tn_client_t *client);
 void tn_clients_in_child(void); /* of fork: children are the parent's, and new ones are started by the next call */
 

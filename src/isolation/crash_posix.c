@@ -42,10 +42,14 @@ static void arguments_of(const ucontext_t *u, uint64_t *out) {
 }
 static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.gregs[REG_RAX] = value; }
 static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_mcontext.gregs[REG_RSP]; }
-#else
+#elif defined(__aarch64__)
 static void arguments_of(const ucontext_t *u, uint64_t *out) { memcpy(out, u->uc_mcontext.regs, 3 * sizeof *out); }
 static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.regs[0] = (uint64_t)value; }
 static uintptr_t stack_of(const ucontext_t *u) { return u->uc_mcontext.sp; }
+#else /* no filter is there */
+static void arguments_of(const ucontext_t *u, uint64_t *out) { (void)u, (void)out; }
+static void answer(ucontext_t *u, int64_t value) { (void)u, (void)value; }
+static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_stack.ss_sp; }
 #endif
 
 /* What the C library and compilers' run times look at by the way: they are told that they may not, and go on. */

@@ -66,8 +66,9 @@ static tenon_status_t place(const tn_library_t *library, tenon_dtype_t dtype, in
   return tn_isolation_tensor(library->context, dtype, ndim, shape, out_tensor);
 }
 
-tenon_status_t tn_isolation_open(const char *path, uint32_t flags, const tenon_isolation_t *isolation,
-                                 const tenon_descriptor_t **out_descriptor, void **out_context) {
+tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *identity, uint32_t flags,
+                                 const tenon_isolation_t *isolation, const tenon_descriptor_t **out_descriptor,
+                                 void **out_context) {
   tn_control_t *control = tn_allocate_zero(1, sizeof *control);
   tn_proxy_t *proxy = tn_allocate_zero(1, sizeof *proxy);
   int64_t deadline = 0;
@@ -76,7 +77,7 @@ tenon_status_t tn_isolation_open(const char *path, uint32_t flags, const tenon_i
   if (status == TENON_OK) {
     control->flags = flags & TENON_LOAD_STRICT;
     snprintf(control->path, sizeof control->path, "%s", path);
-    status = tn_client_create(control, deadline, &proxy->client);
+    status = tn_client_create(control, identity, deadline, &proxy->client);
   }
   tn_release_memory(control);
   if (status == TENON_OK) status = tn_proxy_describe(proxy);
@@ -127,6 +128,13 @@ tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t n
                                out_tensor);
   if (status != TENON_OK) tn_proxy_block_release(block);
   return status;
+}
+
+void tn_isolation_report(tn_text_t *text) {
+  char path[4096];
+  const tenon_status_t status = tn_keeper_find(path, sizeof path);
+  tn_text_add(text, "isolation        %s%s\n",
+              status == TENON_OK ? "yes, by " : "no: ", status == TENON_OK ? path : tn_error());
 }
 
 void tn_isolation_in_child(void) { tn_clients_in_child(); }

@@ -18,6 +18,8 @@ typedef struct tn_keeper_t {
   int orders;
 } tn_keeper_t;
 
+/* The program, beside this binary, installed or in a build folder. */
+tenon_status_t tn_keeper_find(char *out_path, size_t capacity);
 /* Starts the program `isolate`.  Errors: NOT_FOUND, with the places; UNAVAILABLE, with the system's reason. */
 tenon_status_t tn_keeper_start(int control, int mailbox, tn_keeper_t *out_keeper);
 bool tn_keeper_order(const tn_keeper_t *keeper, uint32_t verb, uint32_t child, uint32_t number); /* false: it is gone */

@@ -18,8 +18,7 @@ extern char **environ;
 
 enum { PATH_SIZE = 4096, ABOVE = 16 /* descriptors that are copied to low numbers are none of those */ };
 
-/* Beside this binary, installed or in a build folder. */
-static tenon_status_t find_program(char *out_path, size_t capacity) {
+tenon_status_t tn_keeper_find(char *out_path, size_t capacity) {
   static const char *const places[] = {"isolate", "libexec/tenon/isolate", "../libexec/tenon/isolate",
                                        "../../libexec/tenon/isolate"};
   char own[PATH_SIZE];
@@ -66,7 +65,7 @@ tenon_status_t tn_keeper_start(int control, int mailbox, tn_keeper_t *out_keeper
   char path[PATH_SIZE];
   int pair[2], high[3];
   pid_t process = 0;
-  TN_TRY(find_program(path, sizeof path));
+  TN_TRY(tn_keeper_find(path, sizeof path));
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return tn_fail(TENON_UNAVAILABLE, "cannot make a socket: %s", strerror(errno));
   const int low[3] = {pair[1], control, mailbox};

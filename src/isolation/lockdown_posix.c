@@ -26,7 +26,7 @@
 #elif defined(__aarch64__)
 #define MACHINE AUDIT_ARCH_AARCH64
 #else
-#error "isolation knows no system calls of this machine: leave src/isolation out, or add its AUDIT_ARCH"
+#define MACHINE 0 /* its system calls are not known here, and loading says that the system refuses */
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 }; /* they map terabytes, and read files when they report */
@@ -283,6 +283,7 @@ static void build(filter_t *f, const tn_control_t *control, bool is_loading) {
 
 static bool install(const tn_control_t *control, bool is_loading) {
   filter_t filter = {.count = 0};
+  if (!MACHINE) return errno = ENOSYS, false;
   build(&filter, control, is_loading);
   const struct sock_fprog program = {filter.count, filter.code};
   if (filter.count == sizeof filter.code / sizeof *filter.code) return errno = E2BIG, false;

@@ -164,7 +164,8 @@ static tenon_status_t find_loaded(load_t *load) {
 
 static tenon_status_t open_isolated(load_t *load) {
   load->bridged.destroy = tn_isolation_close;
-  return tn_isolation_open(load->path, load->flags, load->isolation, &load->descriptor, &load->bridged.context);
+  return tn_isolation_open(load->path, &load->identity, load->flags, load->isolation, &load->descriptor,
+                           &load->bridged.context);
 }
 
 static tenon_status_t open_bridged(load_t *load) {

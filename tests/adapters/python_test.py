@@ -488,6 +488,43 @@ class Names(unittest.TestCase):
             tenon.ops.gone.seven
         self.assertEqual(repr(seven), "<tenon operator gone::seven>")
 
+    def test_isolated_libraries(self):
+        source, path = os.path.join(FOLDER, "apart.c"), os.path.join(FOLDER, "apart.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('#include <tenon/op.h>\n#include <unistd.h>\n#include <stdio.h>\n'
+                       'static tenon_status_t f(tenon_call_t *c) { const float *x = c->inputs[0]->data; float *y = c->outputs[0]->data;\n'
+                       '  if (x[0] == 1) *(volatile int *)0 = 1;\n  if (x[0] == 2) for (;;) pause();\n'
+                       '  if (x[0] == 3) { FILE *file = fopen("/etc/passwd", "r"); y[0] = file ? 30 : -30; if (file) fclose(file); return TENON_OK; }\n'
+                       '  for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++) y[i] = x[i] + 1;\n  return TENON_OK; }\n'
+                       'TENON_LIBRARY(apart, "1.0.0", TENON_OP("next(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_BRIEF), TENON_KERNEL("cpu", f)))\n')
+        subprocess.run([os.path.join(BUILD, "tenon"), "build", source, "-o", path], check=True, stdout=subprocess.DEVNULL)
+        apart = tenon.load(path, unloadable=True, isolated={"deadline": 0.3})
+        good = np.array([5, 6], np.float32)
+        for number, words in (1, "crashed: SIGSEGV at address 0x0"), (2, "past its deadline of 300 ms"), (3, "opened '/etc/passwd'"):
+            with self.assertRaisesRegex(tenon.Error, f"apart::next: its isolated process .*{words}"):
+                apart.next(np.array([number, 0], np.float32))
+            np.testing.assert_array_equal(apart.next(good), [6, 7])
+        x = apart.empty((2,))
+        np.asarray(x)[:] = good
+        np.testing.assert_array_equal(apart.next(x), [6, 7])
+        with self.assertRaisesRegex(tenon.Error, "isolated with other settings"):
+            tenon.load(path, unloadable=True, isolated=True)
+        apart.unload()
+        with self.assertRaises(tenon.Error):
+            apart.empty((2,))
+        apart = tenon.load(path, unloadable=True, isolated={"allow": ["read"], "deadline": None, "processes": 2})
+        self.assertEqual(float(apart.next(np.array([3], np.float32))[0]), 30)
+        apart.unload()
+        with self.assertRaisesRegex(ValueError, "everything"):
+            tenon.load(path, isolated={"allow": ["everything"]})
+        with self.assertRaisesRegex(TypeError, "sources"):
+            tenon.load(source, isolated=True)
+        with self.assertRaisesRegex(tenon.Error, "absolute path"):
+            tenon.load(path, isolated={"readable": ["here"]})
+        self.assertEqual(float(tenon.load(path).next(good)[0]), 6)
+        with self.assertRaisesRegex(tenon.Error, "not isolated"):
+            tenon.load(path).empty((2,))
+
     def test_sources(self):
         def write(name, text):
             with open(os.path.join(FOLDER, name), "w", encoding="utf-8") as file:

@@ -146,6 +146,27 @@ TEST("so may its keeper") {
   unload(library);
 }
 
+TEST("a file that was changed since it was loaded is not opened again") {
+  const char *const path = TEST_LIBRARIES "/misbehave/changed.so", *const input[] = {"f32[1] 1"};
+  char command[3 * 4096];
+  snprintf(command, sizeof command, "cp %s %s", MISBEHAVING("halves_well"), path);
+  CHECK(system(command) == 0);
+  tenon_library_t *library = load(path, (tenon_isolation_t){0});
+  tenon_tensor_t *out = NULL;
+  check_call("halves_well::twice", NULL, input, "f32[1] 2");
+  snprintf(command, sizeof command, "cp %s %s.new && mv %s.new %s", MISBEHAVING("halves_well"), path, path, path);
+  CHECK(system(command) == 0);
+  check_call("halves_well::twice", NULL, input, "f32[1] 2"); /* what is loaded goes on */
+  kill_child();
+  CHECK_STATUS(call_op("halves_well::twice", NULL, input, &out), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "changed.so was changed since it was loaded: unload it, and load it again");
+  unload(library);
+  library = load(path, (tenon_isolation_t){0});
+  check_call("halves_well::twice", NULL, input, "f32[1] 2");
+  unload(library);
+  unlink(path);
+}
+
 TEST("a child of fork has processes of its own, and its parent's go on") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   check_call("contract::counter", NULL, (const char *const[]){"f32[1] 0"}, "f32[1] 0");
