@@ -138,6 +138,9 @@ static const char *const hints[][2] = {
     {"tenon_", "what a library wants of Tenon it reaches through its call's `host`: it links nothing"}};
 
 static const char *hint_of(const char *name) {
+  if (strstr(name, "7__cxx11") && strncmp(name, "_ZNSt", 5) != 0 && strncmp(name, "_ZNKSt", 6) != 0)
+    return "link the library that defines it; if it does, for the other ABI of C++, build both with the same "
+           "-D_GLIBCXX_USE_CXX11_ABI";
   for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
     if (!strncmp(name, hints[i][0], strlen(hints[i][0]))) return hints[i][1];
   return "link the library that defines it";

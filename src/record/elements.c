@@ -105,7 +105,7 @@ static tenon_status_t make_room(const tn_json_t *json, const layout_t *layout, t
          tn_add(bytes, 2 * TN_ALIGNMENT, &bytes) && tn_mul(low, size, &low);
   if (!fits) return tn_json_fail(json, "strides that reach farther than memory does");
   char *block = tn_allocate_zero(1, (size_t)bytes);
-  if (!block) return tn_json_fail(json, "no memory for strides that reach so far");
+  if (!block) return (void)tn_json_fail(json, "no memory for strides that reach so far"), TENON_MEMORY;
   uintptr_t first = (uintptr_t)block + (uintptr_t)-low;
   uintptr_t shift = ((uintptr_t)layout->misaligned - first) % TN_ALIGNMENT;
   *out_block = block, *out_data = block - low + shift;

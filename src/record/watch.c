@@ -108,10 +108,22 @@ static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, c
   return tenon_recording_save(path, op, call->attrs, &info);
 }
 
+/* UNAVAILABLE: it is not to be saved.  Another process may take a folder first. */
+static tenon_status_t save_next(const tn_watched_t *watched, tenon_status_t status, bool is_failure, const char *error,
+                                char *out_folder, size_t capacity) {
+  for (int tries = 0; next_folder(watched->call->op, is_failure, out_folder, capacity); tries++) {
+    tenon_status_t saved = save(watched, status, error, out_folder);
+    if (saved != TENON_EXISTS || tries == 100) return saved;
+    tn_mutex_lock(&lock);
+    made--;
+    tn_mutex_unlock(&lock);
+  }
+  return TENON_UNAVAILABLE;
+}
+
 tenon_status_t tn_watched_save(const tn_watched_t *watched, tenon_status_t status, const char *error, char *out_folder,
                                size_t capacity) {
-  if (!next_folder(watched->call->op, true, out_folder, capacity)) return TENON_UNAVAILABLE;
-  return save(watched, status, error, out_folder);
+  return save_next(watched, status, true, error, out_folder, capacity);
 }
 
 bool tn_record_is_on(void) { return __atomic_load_n(&is_recording, __ATOMIC_RELAXED); }
@@ -119,11 +131,12 @@ bool tn_record_is_on(void) { return __atomic_load_n(&is_recording, __ATOMIC_RELA
 /* Says where, or why not; the thread's message is the call's again afterwards. */
 static void record(const tn_watched_t *watched, tenon_status_t status) {
   char path[4200];
-  if (!next_folder(watched->call->op, status != TENON_OK, path, sizeof path)) return;
+  const char *name = watched->call->op->name;
   char *error = status == TENON_OK ? NULL : tn_copy_text(tn_error(), strlen(tn_error()));
-  if (save(watched, status, error, path) != TENON_OK) fprintf(stderr, "tenon: %s\n", tn_error());
-  else if (status != TENON_OK)
-    fprintf(stderr, "tenon: %s failed: recorded; `tenon replay %s` repeats it\n", watched->call->op->name, path);
+  tenon_status_t saved = save_next(watched, status, status != TENON_OK, error, path, sizeof path);
+  if (saved == TENON_OK && status != TENON_OK)
+    fprintf(stderr, "tenon: %s failed: recorded; `tenon replay %s` repeats it\n", name, path);
+  else if (saved != TENON_OK && saved != TENON_UNAVAILABLE) fprintf(stderr, "tenon: %s\n", tn_error());
   if (error) (void)tn_fail(status, "%s", error);
   tn_release_memory(error);
 }
@@ -187,7 +200,7 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
     for (uint32_t i = 0; i < op->input_count; i++)
       if (op->schema.inputs[i].is_written) search(call->inputs[i], &op->schema.inputs[i], nans, &found);
     const found_t *source = had[nans].argument ? &had[nans] : nans && had[0].argument ? &had[0] : NULL;
-    bool begins = !source || source == &had[0];
+    bool begins = !source || (nans && source == &had[0]);
     bool stops = mode & NAN_STOP && found.argument && (nans || !source);
     if (watched->node && !stops)
       tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name); /* else the graph says it */

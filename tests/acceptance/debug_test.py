@@ -631,6 +631,13 @@ class Doctor(unittest.TestCase):
         if "problems: none" not in out:
             self.assertIn("the C++ library: link it by g++, not gcc", out)
 
+    def test_the_other_abi_of_cplusplus(self):
+        other = library("old_abi", "#include <string>\nint measure(const std::string &text) { return (int)text.size(); }\n",
+                        "-D_GLIBCXX_USE_CXX11_ABI=0", compiler="g++")
+        path = library("new_abi", self.OP % ("#include <string>\nint measure(const std::string &text);", 'measure("a")'), other, compiler="g++")
+        out = tenon("doctor", path, env={"LD_LIBRARY_PATH": str(HERE)}, code=1)[0]
+        self.assertRegex(out, r"it uses measure\(std::__cxx11::basic_string.*for the other ABI of C\+\+, build both with the same")
+
     def test_the_run_time_of_a_compiler_that_is_not_linked(self):
         path = library("covered", self.OP % ("void __gcov_init(void *p);", "__gcov_init(0)"))
         self.assertIn("it uses __gcov_init, which neither it nor what it needs defines; it was built with --coverage", self.doctor(path))

@@ -8,6 +8,7 @@
 #include "tensors.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "sparse.h"
@@ -199,6 +200,43 @@ TEST("all that a call is comes back: attributes of every kind, status, words, nu
   tenon_attrs_release(read), tenon_attrs_release(attrs);
   tenon_recording_release(recording);
   tenon_tensor_release(t), tenon_tensor_release(x), tenon_tensor_release(out);
+}
+
+TEST("without memory nothing is left behind, whichever allocation fails") {
+  const tenon_op_t *op = all();
+  tenon_tensor_t *x = matrix(), *list = tensor_of("{f32[1] 1; i64[2] 1 2}");
+  int64_t strides[2] = {1, 2}, shape[2] = {2, 2}, room[2];
+  tenon_tensor_t view;
+  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F32), 2, shape, strides, room), TENON_OK);
+  tenon_tensor_t *inputs[] = {x, &view, list};
+  tenon_recording_info_t call = {.size = sizeof call, .inputs = inputs};
+  const char *path = at("failing");
+  bool is_done = false;
+  for (int64_t n = 1; n < 2000 && !is_done; n++) {
+    tn_memory_fail_after(n, false);
+    tenon_status_t status = tenon_recording_save(path, op, NULL, &call);
+    is_done = tn_memory_count() < n;
+    tn_memory_fail_after(0, false);
+    CHECK(status == TENON_OK || (status == TENON_MEMORY && !tn_file_is_folder(path)));
+    if (!is_done) tn_folder_remove(path);
+  }
+  CHECK(is_done);
+  is_done = false;
+  for (int64_t n = 1; n < 2000 && !is_done; n++) {
+    tenon_recording_t *recording = NULL;
+    tenon_attrs_t *attrs = NULL;
+    tn_memory_fail_after(n, false);
+    tenon_status_t status = tenon_recording_load(path, &recording);
+    if (status == TENON_OK) status = tenon_recording_attrs(recording, op, &attrs);
+    is_done = tn_memory_count() < n;
+    tn_memory_fail_after(0, false);
+    if (status != TENON_OK) CHECK_STATUS(status, TENON_MEMORY);
+    CHECK(!attrs == (status != TENON_OK));
+    tenon_attrs_release(attrs), tenon_recording_release(recording);
+  }
+  CHECK(is_done);
+  tn_folder_remove(path);
+  tenon_tensor_release(x), tenon_tensor_release(list);
 }
 
 TEST("what is no recording is refused, with the place in its file") {

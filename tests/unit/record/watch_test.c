@@ -8,6 +8,7 @@
 #include "tensors.h"
 
 #include "base/file.h"
+#include "capture.h"
 #include "dispatch/key.h"
 #include "dispatch/trace.h"
 
@@ -216,6 +217,18 @@ TEST("the first NaN stops, with its place and what the inputs had") {
   CHECK_TEXT(tn_error(), "watch::root: result out[0] is NaN"); /* the inner one: there it begins */
   CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 4 -9"), TENON_OK);
+}
+
+TEST("reported is where one begins, also a NaN that is made of infinities, and not where it goes on") {
+  CHECK_STATUS(tenon_nan_set("report"), TENON_OK);
+  capture();
+  CHECK_STATUS(call("watch::root", "f32[2] 1 -1"), TENON_OK);
+  CHECK_STATUS(call("watch::root", "f32[2] 1 -inf"), TENON_OK);
+  CHECK_STATUS(call("watch::root", "f32[2] 1 nan"), TENON_OK);
+  CHECK_STATUS(call("watch::add_one", "f32[2] 1 inf"), TENON_OK);
+  CHECK_LINES(release_capture(), "tenon: watch::root: result out[1] is NaN; its inputs have none: it begins here",
+              "tenon: watch::root: result out[1] is NaN; it begins here, out of infinities: input x[1] is infinite");
+  CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
 }
 
 TEST("words that mean nothing are refused, and what was set stays") {
