@@ -270,6 +270,7 @@ TENON_ITEMS(core_unfold,
   TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel, "
            "int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),
+    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 6, 9, 11, 13, 14, 16, 18, 21, 23], kernel = [2], strides = [2]"),
     TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"), TENON_WHERE("output_shape: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_infer),
     TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, pads=pads)"),
