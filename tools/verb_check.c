@@ -12,7 +12,7 @@
 typedef struct check_t {
   const char *device, *settings, *ordinal; /* of devices */
   texts_t cases;
-  const char *seed, *limit, *jobs, *junit, *samples;
+  const char *seed, *limit, *jobs, *junit, *samples, *save, *with;
   bool quick, first, no_contents, no_notes, builtin, json, verbose, list;
 } check_t;
 
@@ -53,7 +53,8 @@ static bool add_options(const check_t *check, texts_t *command) {
          add_flag(command, "--list", check->list) && add_value(command, "--ordinal", check->ordinal) &&
          add_value(command, "--settings", check->settings) && add_flag(command, "--no-contents", check->no_contents) &&
          add_value(command, "-j", check->jobs) && add_value(command, "--junit", check->junit) &&
-         add_value(command, "--samples", check->samples) && add_flag(command, "--no-notes", check->no_notes) &&
+         add_value(command, "--samples", check->samples) && add_value(command, "--save", check->save) &&
+         add_value(command, "--with", check->with) && add_flag(command, "--no-notes", check->no_notes) &&
          add_flag(command, "--builtin", check->builtin);
 }
 
@@ -87,7 +88,9 @@ static int perform(const check_t *check, const texts_t *operands) {
 /* NULL: the options go together. */
 static const char *misfit(const check_t *check, const texts_t *operands) {
   bool of_devices = check->settings || check->ordinal || check->no_contents;
-  bool of_operators = check->jobs || check->junit || check->samples || check->no_notes || check->builtin;
+  bool of_operators = check->jobs || check->junit || check->samples || check->save || check->no_notes || check->builtin;
+  if (check->with && !check->samples)
+    return "--with FILE.py is of `python -m tenon check`, which makes the calls for --samples";
   if (check->device && operands->count) return "with --device there are no further arguments";
   if (check->device && of_operators)
     return "-j, --junit, --samples, --no-notes and --builtin are of operators, not of --device";
@@ -116,6 +119,10 @@ static int run(const verb_t *verb, int argc, char **argv) {
       {"jobs", 'j', OPTION_TEXT, "N", "processes at once (processors)", &check.jobs},
       {"no-notes", 0, OPTION_FLAG, NULL, "findings only", &check.no_notes},
       {"samples", 0, OPTION_TEXT, "DIR", "recorded calls that are tried too", &check.samples},
+      {"with", 0, OPTION_TEXT, "FILE.py",
+       "which --samples is of: python -m tenon check LIB.so --with FILE.py makes both", &check.with},
+      {"save", 0, OPTION_TEXT, "DIR", "save the calls that would be tried, without results, and check nothing",
+       &check.save},
       {"ordinal", 0, OPTION_TEXT, "N", "of --device: only that ordinal", &check.ordinal},
       {"settings", 0, OPTION_TEXT, "KEY=VALUE,...", "of --device: handed to the device", &check.settings},
       {"no-contents", 0, OPTION_FLAG, NULL,

@@ -1,5 +1,7 @@
 /* check_operator: runs the conformance suite on the operators of a library.  `tenon check LIB.so` becomes it. */
+#include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 #include "dispatch/definition.h"
 #include "dispatch/registry.h"
 #include "probe.h"
+#include "recorded.h"
 #include "report.h"
 #include "system.h"
 
@@ -28,6 +31,8 @@ static void usage(FILE *to) {
         "  -j N             processes at once (processors)\n"
         "  --no-notes       findings only\n"
         "  --samples DIR    recorded calls that are tried too\n"
+        "  --with FILE.py   which --samples is of: python -m tenon check LIB.so --with FILE.py makes both\n"
+        "  --save DIR       saves the calls that would be tried as folders, without results, and checks nothing\n"
         "  --json           results as JSON\n"
         "  --junit FILE     results as JUnit's XML\n"
         "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
@@ -45,14 +50,12 @@ static int list(void) {
 }
 
 static int read_options(int count, char **arguments) {
-  enum { CASE = 256, SEED, LIMIT, QUICK, FIRST, LIST, JSON, JUNIT, NOTES, SAMPLES, BUILTIN, HELP };
-  static const struct option known[] = {{"case", 1, 0, CASE},       {"seed", 1, 0, SEED},
-                                        {"limit", 1, 0, LIMIT},     {"quick", 0, 0, QUICK},
-                                        {"first", 0, 0, FIRST},     {"list", 0, 0, LIST},
-                                        {"json", 0, 0, JSON},       {"junit", 1, 0, JUNIT},
-                                        {"no-notes", 0, 0, NOTES},  {"samples", 1, 0, SAMPLES},
-                                        {"builtin", 0, 0, BUILTIN}, {"verbose", 0, 0, 'v'},
-                                        {"help", 0, 0, HELP},       {0, 0, 0, 0}};
+  enum { CASE = 256, SEED, LIMIT, QUICK, FIRST, LIST, JSON, JUNIT, NOTES, SAMPLES, SAVE, WITH, BUILTIN, HELP };
+  static const struct option known[] = {
+      {"case", 1, 0, CASE},       {"seed", 1, 0, SEED},       {"limit", 1, 0, LIMIT}, {"quick", 0, 0, QUICK},
+      {"first", 0, 0, FIRST},     {"list", 0, 0, LIST},       {"json", 0, 0, JSON},   {"junit", 1, 0, JUNIT},
+      {"no-notes", 0, 0, NOTES},  {"samples", 1, 0, SAMPLES}, {"save", 1, 0, SAVE},   {"with", 1, 0, WITH},
+      {"builtin", 0, 0, BUILTIN}, {"verbose", 0, 0, 'v'},     {"help", 0, 0, HELP},   {0, 0, 0, 0}};
   bool is_builtin = false;
   for (int word; (word = getopt_long(count, arguments, "vj:", known, NULL)) != -1;) switch (word) {
     case CASE:
@@ -67,6 +70,8 @@ static int read_options(int count, char **arguments) {
     case JUNIT: options.junit = optarg; break;
     case NOTES: options.no_notes = true; break;
     case SAMPLES: options.samples = optarg; break;
+    case SAVE: options.save = optarg; break;
+    case WITH: options.with = optarg; break;
     case BUILTIN: is_builtin = true; break;
     case 'v': options.verbose = true; break;
     case 'j': options.jobs = atoi(optarg); break;
@@ -142,6 +147,25 @@ static bool collect(void) {
   return true;
 }
 
+static void fall(int number) { /* only calls that a handler may make */
+  static const char words[] =
+      "check_operator: the library crashes while it is loaded; tenon doctor LIB.so reads it without running it\n";
+  (void)!write(STDERR_FILENO, words, sizeof words - 1);
+  (void)number;
+  _exit(2);
+}
+
+static void watch_loading(void (*handler)(int)) {
+  static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], handler);
+}
+
+static int save(void) {
+  for (int32_t i = 0; i < subject_count; i++)
+    if (!samples_save(&subjects[i], options.save)) return 2;
+  return 0;
+}
+
 int main(int count, char **arguments) {
   int code = read_options(count, arguments);
   if (code) return code;
@@ -154,7 +178,9 @@ int main(int count, char **arguments) {
   if (!options.library) tn_registry_around = probe_descriptor;
   if (tenon_start() != TENON_OK) return fprintf(stderr, "check_operator: %s\n", tenon_error()), 2;
   tn_registry_around = probe_descriptor;
+  watch_loading(fall);
   if (!collect()) return 2;
+  watch_loading(SIG_DFL);
   tn_registry_around = NULL;
   for (int32_t i = 0; i < options.op_count; i++)
     if (!(ops_found >> i & 1))
@@ -162,6 +188,9 @@ int main(int count, char **arguments) {
                      options.library ? options.library : "the built-in ones"),
              2;
   if (!subject_count) return fprintf(stderr, "check_operator: %s has no operators for the CPU\n", options.library), 2;
+  if (options.save) return save();
+  if (options.samples && access(options.samples, R_OK | X_OK) != 0)
+    return fprintf(stderr, "check_operator: --samples %s: %s\n", options.samples, strerror(errno)), 2;
   report_begin();
   if (!run_all(subjects, subject_count, report_outcome)) return 2;
   return report_end();

@@ -220,7 +220,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   }
   for (int32_t i = 0; i < o.said_count && !blocks[0] && run->rank + 1 < RANKS; i++)
     if (!said[i].is_note) snprintf(blocks, sizeof run->blocks[0], "%.47s", said[i].id);
-  run->tell(&o);
+  if (o.kind != PASSED || o.said_count || is_check_chosen(item->check)) run->tell(&o);
   run->ended |= o.kind == FAILED && options.first;
   tn_text_clear(&crash);
   free(copy);

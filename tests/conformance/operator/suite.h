@@ -24,6 +24,8 @@ typedef struct options_t {
   int32_t jobs;
   bool quick, first, list, json, verbose, no_notes;
   const char *junit; /* file; NULL: none */
+  const char *with;  /* the Python file that --samples is of; NULL: none */
+  const char *save;  /* folder for the calls to try, which are then not tried; NULL: none */
 } options_t;
 extern options_t options;
 
