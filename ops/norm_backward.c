@@ -17,6 +17,7 @@ static tenon_status_t layer_infer(tenon_infer_t *infer) {
   TENON_TRY(axis_check(infer));
   return core_gradients_infer(infer, 1, 3);
 }
+static tenon_status_t group_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
 static tenon_status_t rms_infer(tenon_infer_t *infer) {
   TENON_TRY(axis_check(infer));
   return core_gradients_infer(infer, 1, 2);
@@ -136,5 +137,5 @@ TENON_ITEMS(core_norm_backward,
     TENON_DOC("The gradients of group_norm; with 0 groups, of instance_norm."),
     TENON_SAMPLES("dy: [n, 6, w], x: [n, 6, w], scale: [6], bias: [6], groups = 2"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(layer_infer), TENON_COMPOSITE(group_norm_backward_run)))
+    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(group_infer), TENON_COMPOSITE(group_norm_backward_run)))
 /* clang-format on */

@@ -316,7 +316,8 @@ TENON_ITEMS(core_scatter,
   TENON_OP("scatter_elements(Tensor x, Tensor indices, Tensor updates, *, int axis=0, "
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with each update at its own place, but for the axis, where its index says which."),
-    TENON_SAMPLES("x: [n, 6], indices: [3, 4] permutation, updates: [3, 4], axis = 1"),
+    TENON_SAMPLES("x: [n, m], indices: [1, m] integers(0, n), updates: [1, m]; "
+                  "x: [n, m], indices: [n, m] permutation, updates: [n, m], axis = 1"),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(elements_infer), TENON_REUSE("out: x"),
     TENON_GRADIENT("x, updates: core::scatter_elements_backward(grad, x, updates, indices, out, axis=axis, reduction=reduction)"),

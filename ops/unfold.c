@@ -270,14 +270,15 @@ TENON_ITEMS(core_unfold,
   TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel, "
            "int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),
-    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 6, 9, 11, 13, 14, 16, 18, 21, 23], kernel = [2], strides = [2]"),
+    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], kernel = [2], strides = [2]"),
     TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"), TENON_WHERE("output_shape: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_infer),
     TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, pads=pads)"),
     TENON_KERNEL("cpu", unpool_run)),
   TENON_OP("max_unpool_backward(Tensor dy, Tensor indices, *, int[] kernel, int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("The gradient of max_unpool: what lies where the maxima were put."),
-    TENON_SAMPLES("dy: [2, 2, 6], indices: [2, 2, 3] integers(0, 24), kernel = [2], strides = [2]"),
+    TENON_SAMPLES("dy: [2, 2, 6], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], "
+                  "kernel = [2], strides = [2]"),
     TENON_TYPES("dy: float; indices: i64; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_backward_infer),
     TENON_GRADIENT("dy: core::max_unpool(grad, indices, core::shape(dy), kernel=kernel, strides=strides, pads=pads)"),
     TENON_KERNEL("cpu", unpool_backward_run))

@@ -207,12 +207,17 @@ static tenon_status_t softmax_infer(tenon_infer_t *infer) {
   return out_like(infer->outputs[0], x);
 }
 
+/* Of the backward operators: element i of dy belongs to element i of y. */
 static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[0], *y = infer->inputs[1];
-  if (dy->ndim != y->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, y %d; expected one shape", (int)dy->ndim, (int)y->ndim);
-  for (int32_t i = 0; i < y->ndim; i++) (void)tenon_dim(infer, TENON_DIM_EQUAL, dy->dims[i], y->dims[i]);
-  return softmax_infer(infer);
+  int alike = dy->ndim == y->ndim;
+  for (int32_t i = 0; alike && i < y->ndim; i++) alike = !dim_differ(dy->dims[i], y->dims[i]);
+  if (!alike)
+    return tenon_fail(infer, TENON_INVALID, "dy %s and y %s must be alike", dims_text(dy->dims, dy->ndim).text,
+                      dims_text(y->dims, y->ndim).text);
+  int32_t axis = 0;
+  if (y->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, y->ndim, &axis));
+  return out_like(infer->outputs[0], y);
 }
 #endif
 
@@ -228,7 +233,7 @@ RUN(hardmax, 0, hardmax_columns, hardmax_columns)
 RUN(softmax_backward, 1, softmax_backward_row, softmax_backward_columns)
 RUN(log_softmax_backward, 1, log_softmax_backward_row, log_softmax_backward_columns)
 
-#define FACTS(doc, types, from, infer)                                                                                        \
+#define FACTS(doc, types, from, infer)                                                                                 \
   TENON_DOC(doc), TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_INFER(infer), TENON_REUSE("out: " from)
 FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",

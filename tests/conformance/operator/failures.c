@@ -10,7 +10,8 @@ enum { MOST = 40 /* services of a call that fail in turn */ };
 
 static const char *lacks(const subject_t *subject) {
   if (!subject_runs_code(subject)) return "nothing of it runs";
-  if (subject->op->traits & TENON_RANDOM) return "it draws random numbers";
+  if (!(subject->op->traits & TENON_PURE) || subject->op->traits & TENON_RANDOM)
+    return "calls that are equal do not give equal results";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].is_written) return "it writes to an input";
   return NULL;

@@ -6,20 +6,30 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "core/element.h"
 
 enum { POINTS = 4, SEED = 77 };
 static const int places[POINTS] = {-2, -1, 1, 2};
 static const double factors[POINTS] = {1 / 12.0, -8 / 12.0, 8 / 12.0, -1 / 12.0};
 
-bool slopes_is_float(const tenon_tensor_t *t) { return t && t->dtype.code == 2 && t->dtype.bits >= 32; }
+bool slopes_is_float(const tenon_tensor_t *t) { return t && t->dtype.code == 2 && t->dtype.bits >= 32 && !t->detail; }
 
-/* Equal calls draw equal numbers. */
+/* Results are copies: views would go on with their input.  Equal calls draw equal numbers. */
 static tenon_status_t call(const trial_t *trial, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+  tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
   memset(outputs, 0, TRIAL_ARGUMENTS * sizeof *outputs);
   if (trial->op->traits & TENON_RANDOM) tenon_random_seed(trial->seed);
-  return tenon_op_call(trial->op, trial->attrs, inputs, outputs, 0);
+  TN_TRY(tenon_op_call(trial->op, trial->attrs, inputs, made, 0));
+  tenon_status_t status = TENON_OK;
+  for (uint32_t o = 0; o < trial->op->output_count && status == TENON_OK; o++)
+    if (slopes_is_float(made[o])) status = tenon_tensor_copy(made[o], &outputs[o]);
+  call_drop(made);
+  return status;
 }
+
+/* One element of a dense copy of a result. */
+static double number(const tenon_tensor_t *t, int64_t index) { return tn_element_get(t->dtype, t->data, index, NULL); }
 
 bool slopes_open(trial_t *trial, slopes_t *s) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS];
@@ -31,9 +41,10 @@ bool slopes_open(trial_t *trial, slopes_t *s) {
     if (!slopes_is_float(out)) continue;
     s->is_wide &= out->dtype.bits == 64, any = true;
     fine = tenon_tensor_create(out->dtype, out->ndim, out->shape, &s->weights[o]) == TENON_OK;
-    for (int64_t i = 0, n = fine ? tenon_count(out) : 0; i < n; i++) /* 0.5 to 1.5, of both signs */
-      tn_element_put(out->dtype, s->weights[o]->data, i,
-                     (0.5 + tenon_random(SEED + o, (uint64_t)i) / 4294967296.0) * (i % 3 ? 1 : -1), 0);
+    for (int64_t i = 0, n = fine ? tenon_count(out) : 0; i < n; i++) { /* 0.5 to 1.5, of both signs; 0 of no numbers */
+      double weight = (0.5 + tenon_random(SEED + o, (uint64_t)i) / 4294967296.0) * (i % 3 ? 1 : -1);
+      tn_element_put(out->dtype, s->weights[o]->data, i, isfinite(number(out, i)) ? weight : 0, 0);
+    }
   }
   for (uint32_t i = 0; i < trial->op->input_count; i++)
     if (slopes_is_float(trial->inputs[i])) s->is_wide &= trial->inputs[i]->dtype.bits == 64;
@@ -44,9 +55,6 @@ bool slopes_open(trial_t *trial, slopes_t *s) {
 }
 
 void slopes_close(slopes_t *s) { call_drop(s->weights); }
-
-/* One element of a dense copy of a result. */
-static double number(const tenon_tensor_t *t, int64_t index) { return tn_element_get(t->dtype, t->data, index, NULL); }
 
 /* The calls at the four points: results of each.  False: one was refused, or has another shape. */
 static bool call_points(const slopes_t *s, uint32_t input, int64_t index, double step,
@@ -77,13 +85,13 @@ static bool measure(const slopes_t *s, uint32_t input, int64_t index, double ste
   for (uint32_t o = 0; fine && o < s->trial->op->output_count; o++)
     for (int64_t i = 0, n = s->weights[o] ? tenon_count(s->weights[o]) : 0; i < n; i++) {
       double change = 0, most = 0;
-      bool is_same = true;
+      bool is_same = true, counts = number(s->weights[o], i) != 0;
       for (int p = 0; p < POINTS; p++) {
         double value = number(results[p][o], i);
-        is_same &= value == number(results[0][o], i) || value != value;
+        is_same &= value == number(results[0][o], i);
         change += factors[p] * value, most = fmax(most, fabs(value));
       }
-      if (is_same) continue;
+      if (is_same || !counts) continue;
       sum += number(s->weights[o], i) * change, touched += most;
     }
   for (int p = 0; p < POINTS; p++) call_drop(results[p]);
@@ -96,6 +104,7 @@ bool slopes_measure(const slopes_t *s, uint32_t input, int64_t index, slope_t *o
   slope_t coarse;
   if (!measure(s, input, index, step, &coarse) || !measure(s, input, index, step / 2, out)) return false;
   double apart = fabs(coarse.value - out->value);
+  bool is_smooth = apart <= allowed * fmax(fabs(out->value), 1) + 4 * out->noise; /* else it bends, or jumps, here */
   out->noise += apart;
-  return apart <= allowed * fmax(fabs(out->value), 1) + 4 * out->noise; /* else it bends, or jumps, here */
+  return is_smooth;
 }
