@@ -7,7 +7,7 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures fuzz) # the longest first
+suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures fuzz check) # the longest first
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
   [wheel]="the wheel in clean environments"
@@ -37,6 +37,7 @@ declare -A about=(
   [debug]="recordings, crash reports, gdb, compare, doctor"
   [failures]="every 50th request to the system fails, under address sanitizer"
   [fuzz]="20 s of each fuzz target"
+  [check]="tenon check on built-in operators, examples, a library of MXNet's interface, planted defects and their right twins"
 )
 
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
@@ -59,6 +60,12 @@ run_unit() {
   scripts/unit.sh "$build/tests"
 }
 run_devices() { "$python" tests/acceptance/devices_test.py; }
+run_check() {
+  local log=$logs/check-parts.log
+  "$python" tests/acceptance/check_test.py 2>&1 | tee "$log"
+  "$python" tests/acceptance/check_defects_test.py 2>&1 | tee -a "$log"
+  parts_of "$log" 2
+}
 run_dispatch() {
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/acceptance/dispatch_test.py
