@@ -103,11 +103,17 @@ static void check_together(trial_t *trial) {
   pthread_barrier_destroy(&begin);
 }
 
+static bool writes(const subject_t *subject) {
+  bool any = false;
+  for (uint32_t i = 0; i < subject->op->input_count; i++) any |= subject->op->schema.inputs[i].is_written;
+  return any;
+}
+
 static const char *lacks(const subject_t *subject) {
   if (!subject_runs_code(subject)) return "nothing of it runs";
   if (!subject_is_pure(subject) || subject->op->traits & TENON_RANDOM)
     return "calls that are equal do not give equal results";
-  return NULL;
+  return writes(subject) ? "it writes to an input" : NULL;
 }
 
 static void run_together(const subject_t *subject) {
@@ -168,13 +174,11 @@ static void check_reading(trial_t *trial, int before) {
 }
 
 static void run_after(const subject_t *subject) {
-  bool writes = false;
-  for (uint32_t i = 0; i < subject->op->input_count; i++) writes |= subject->op->schema.inputs[i].is_written;
   trials_t all = trials(subject, false);
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     int before = thread_count();
     check_after(t, before);
-    if (!writes && !has_findings()) check_reading(t, before);
+    if (!writes(subject) && !has_findings()) check_reading(t, before);
   }
 }
 
