@@ -80,8 +80,9 @@ static void fill(trial_t *t, tenon_tensor_t *x) {
     uint64_t mixed = (seed + i) * 0x9E3779B97F4A7C15u;
     at[i] = how == 0   ? 0
             : how == 1 ? (unsigned char)(mixed >> 56)
-            : how == 2 ? (unsigned char)((i % (x->dtype.bits / 8 + (x->dtype.bits < 8))) ? 0 : (mixed >> 60) % 4)
-                       : (unsigned char)(mixed >> 63 ? 0xff : 0x7f);
+            : how == 2
+                ? (unsigned char)((i % (uint64_t)(x->dtype.bits / 8 + (x->dtype.bits < 8))) ? 0 : (mixed >> 60) % 4)
+                : (unsigned char)(mixed >> 63 ? 0xff : 0x7f);
     if (tenon_dtype_id(x->dtype) == TENON_BOOL) at[i] &= 1;
   }
 }

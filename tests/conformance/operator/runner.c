@@ -102,20 +102,12 @@ static void add_frames(run_t *run, const board_t *b, tn_text_t *text) {
   for (int32_t i = 0; i < b->frame_count && shown < 4; i++) {
     Dl_info info, own;
     if (!dladdr(b->frames[i], &info) || !dladdr((void *)(uintptr_t)run_all, &own)) continue;
-    if (!options.library ? info.dli_fbase != own.dli_fbase : !info.dli_fname || !strstr(info.dli_fname, ".so"))
-      continue;
-    if (options.library &&
-        (info.dli_fbase == own.dli_fbase || strstr(info.dli_fname, "/libc.so") || strstr(info.dli_fname, "/libgcc")))
-      continue;
-    tn_text_add(text, "%s", shown++ ? ", called by " : "; at ");
-    tn_text_t line = {0};
-    if (tn_source_add(run->sources, (tenon_any_fn)(uintptr_t)((char *)b->frames[i] - 1), &line))
-      tn_text_add(text, "%s", tn_text_get(&line));
-    else
-      tn_text_add(text, "%s+%#lx", text_file_name(info.dli_fname),
-                  (unsigned long)((char *)b->frames[i] - (char *)info.dli_fbase));
-    if (info.dli_sname) tn_text_add(text, " (%s)", info.dli_sname);
-    tn_text_clear(&line);
+    bool is_of_it = options.library
+                        ? info.dli_fname && strcmp(text_file_name(info.dli_fname), text_file_name(options.library)) == 0
+                        : info.dli_fbase == own.dli_fbase;
+    if (!is_of_it) continue;
+    tn_text_add(text, "%s", shown++ ? ", called by " : "; in ");
+    tn_source_at(run->sources, (uintptr_t)b->frames[i] - (i > 0), text);
   }
 }
 

@@ -35,7 +35,7 @@ static bool call_bound(trial_t *t) {
 static void name_place(void *address, tn_text_t *text) {
   Dl_info info;
   tn_sources_t *sources = tn_sources_open();
-  bool is_named = tn_source_add(sources, (tenon_any_fn)(uintptr_t)((char *)address - 1), text);
+  bool is_named = tn_source_at(sources, (uintptr_t)address - 1, text);
   if (!is_named && dladdr(address, &info) && info.dli_fname) {
     const char *name = strrchr(info.dli_fname, '/');
     tn_text_add(text, "%s+%#lx", name ? name + 1 : info.dli_fname,
@@ -58,7 +58,7 @@ static void check_memory(trial_t *t) {
   if (count < ROUNDS) return;
   name_place(address, &place);
   finding(t, NULL, "destroy frees all that create allocated", "free every part of the state",
-          "%d states left %lld blocks of %lld bytes, asked for at %s", ROUNDS, (long long)count, (long long)bytes,
+          "%d states left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count, (long long)bytes,
           tn_text_get(&place));
   tn_text_clear(&place);
 }
@@ -103,7 +103,7 @@ static void leak(const subject_t *subject) {
     tn_text_t place = {0};
     name_place(address, &place);
     finding(t, NULL, "what a call allocates is freed when it comes back", "free it, or take it of host->allocate",
-            "%d calls left %lld blocks of %lld bytes, asked for at %s", ROUNDS, (long long)count, (long long)bytes,
+            "%d calls left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count, (long long)bytes,
             tn_text_get(&place));
     tn_text_clear(&place);
   }
@@ -127,8 +127,8 @@ static void asks(const subject_t *subject) {
     name_place(places[i].address, &place);
     snprintf(id, sizeof id, "run.%s", places[i].what);
     note(t, id,
-         places[i].bytes ? "run asks for %s of %lld bytes itself, at %s: a workspace, or host->allocate, is reused"
-                         : "run calls %s itself (%lld bytes), at %s",
+         places[i].bytes ? "run asks for %s of %lld bytes itself, in %s: a workspace, or host->allocate, is reused"
+                         : "run calls %s itself (%lld bytes), in %s",
          places[i].what, (long long)places[i].bytes, tn_text_get(&place));
     tn_text_clear(&place);
   }

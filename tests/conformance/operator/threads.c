@@ -7,6 +7,7 @@
 
 #include "call.h"
 #include "core/tensor.h"
+#include "pages.h"
 #include "run.h"
 
 enum { THREADS = 4, ROUNDS = 4000 };
@@ -112,11 +113,17 @@ static void check_together(trial_t *trial) {
   pthread_barrier_destroy(&begin);
 }
 
+static bool writes(const subject_t *subject) {
+  bool any = false;
+  for (uint32_t i = 0; i < subject->op->input_count; i++) any |= subject->op->schema.inputs[i].is_written;
+  return any;
+}
+
 static const char *lacks(const subject_t *subject) {
   if (!subject_runs_code(subject)) return "nothing of it runs";
   if (!subject_is_pure(subject) || subject->op->traits & TENON_RANDOM)
     return "calls that are equal do not give equal results";
-  return NULL;
+  return writes(subject) ? "it writes to an input" : NULL;
 }
 
 static void run_together(const subject_t *subject) {
@@ -161,9 +168,28 @@ static void check_after(trial_t *trial, int before) {
   call_drop(outputs), call_drop(at_return);
 }
 
+/* The same with arguments that are taken away at return. */
+static void check_reading(trial_t *trial, int before) {
+  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL}, *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
+  pages_t pages;
+  if (tenon_op_call(trial->op, trial->attrs, trial->inputs, expected, 0) == TENON_OK &&
+      pages_place(trial, &pages, expected, inputs, outputs)) {
+    call_doing(trial, "threads.after", "whose arguments are taken away at its return");
+    tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
+    pages_lock(&pages);
+    if (thread_count() > before) wait_ms(80);
+    pages_close(&pages);
+  }
+  call_drop(expected);
+}
+
 static void run_after(const subject_t *subject) {
   trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));) check_after(t, thread_count());
+  for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
+    int before = thread_count();
+    check_after(t, before);
+    if (!writes(subject) && !has_findings()) check_reading(t, before);
+  }
 }
 
 static const char *lacks_code(const subject_t *subject) {
@@ -173,6 +199,6 @@ static const char *lacks_code(const subject_t *subject) {
 const check_t checks_threads[] = {
     {"threads.reentrant", "Calls of four threads at once, each with its own arguments, give what each gives alone.",
      NULL, lacks, run_together},
-    {"threads.after", "No thread of the library's own writes results after the call has returned.", NULL, lacks_code,
-     run_after},
+    {"threads.after", "No thread of the library's own reads or writes arguments after the call has returned.", NULL,
+     lacks_code, run_after},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -9,7 +9,7 @@
 
 static void each(const subject_t *subject) {
   trials_t all = trials(subject, true);
-  bool any = false;
+  bool any = !is_label_chosen(""); /* what was asked for by name is said here */
   for (trial_t *t; (t = trials_any(&all));) {
     ran_t ran;
     if (t->is_taken) run_plainly(t, &ran);

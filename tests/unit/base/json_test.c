@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include "base/memory.h"
+#include "faults.h"
 
 static const tn_json_t *read(const char *text, tn_arena_t *arena) {
   const tn_json_t *root = NULL;
@@ -128,9 +129,9 @@ TEST("without memory nothing is lost, whichever allocation fails") {
   for (int64_t n = 1; n < 100; n++) {
     tn_arena_t arena = {NULL};
     const tn_json_t *root;
-    tn_memory_fail_after(n, true);
+    fault_memory(n, true);
     tenon_status_t status = tn_json_read(text, strlen(text), &arena, &root);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(status == TENON_MEMORY || status == TENON_OK);
     tn_arena_clear(&arena);
     if (status == TENON_OK) return;

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
+#include "faults.h"
 #include "sparse.h"
 
 static tenon_status_t nothing(tenon_call_t *call) { return call->op ? TENON_OK : TENON_INTERNAL; }
@@ -213,10 +214,10 @@ TEST("without memory nothing is left behind, whichever allocation fails") {
   const char *path = at("failing");
   bool is_done = false;
   for (int64_t n = 1; n < 2000 && !is_done; n++) {
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     tenon_status_t status = tenon_recording_save(path, op, NULL, &call);
-    is_done = tn_memory_count() < n;
-    tn_memory_fail_after(0, false);
+    is_done = fault_count(FAULT_MEMORY) < n;
+    fault_end();
     CHECK(status == TENON_OK || (status == TENON_MEMORY && !tn_file_is_folder(path)));
     if (!is_done) tn_folder_remove(path);
   }
@@ -225,11 +226,11 @@ TEST("without memory nothing is left behind, whichever allocation fails") {
   for (int64_t n = 1; n < 2000 && !is_done; n++) {
     tenon_recording_t *recording = NULL;
     tenon_attrs_t *attrs = NULL;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     tenon_status_t status = tenon_recording_load(path, &recording);
     if (status == TENON_OK) status = tenon_recording_attrs(recording, op, &attrs);
-    is_done = tn_memory_count() < n;
-    tn_memory_fail_after(0, false);
+    is_done = fault_count(FAULT_MEMORY) < n;
+    fault_end();
     if (status != TENON_OK) CHECK_STATUS(status, TENON_MEMORY);
     CHECK(!attrs == (status != TENON_OK));
     tenon_attrs_release(attrs), tenon_recording_release(recording);
