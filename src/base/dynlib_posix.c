@@ -46,6 +46,8 @@ tenon_any_fn tn_dynlib_global(const char *name) {
   return function;
 }
 
+bool tn_dynlib_same(const tn_dynlib_t *a, const tn_dynlib_t *b) { return a && b && a->handle == b->handle; }
+
 void tn_dynlib_close(tn_dynlib_t *library) {
   if (!library) return;
   dlclose(library->handle);

@@ -184,7 +184,8 @@ static tenon_status_t open_own(load_t *load) {
       load->is_copied ? tn_dynlib_open_copy(load->copy, &load->dynlib) : tn_dynlib_open(path, &load->dynlib);
   if (status == TENON_OK && load->is_copied) load->copy = -1;
   for (const tn_library_t *l = load->old; l && status == TENON_OK; l = l->older)
-    if (l->dynlib == load->dynlib && !is_file_of(load, l)) /* that of an earlier generation may come again */
+    if (tn_dynlib_same(l->dynlib, load->dynlib) &&
+        !is_file_of(load, l)) /* that of an earlier generation may come again */
       return tn_fail(TENON_PRECONDITION,
                      "the file was written over where it is, so what is loaded is damaged: start again, "
                      "and replace it by renaming a new file, as compilers do");
