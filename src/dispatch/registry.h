@@ -20,6 +20,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   uint64_t replaced;               /* number of the reload that put another in its place, 0: none; atomic */
   uint64_t file_number, file_size; /* of the file when it was loaded */
   int64_t file_changed;
+  uint32_t load_flags; /* TENON_LOAD_..., by which it is loaded anew */
   const char *name, *version, *path, *about;
   uint32_t op_count;
   tenon_op_t **ops;

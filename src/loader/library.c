@@ -219,14 +219,14 @@ static tenon_status_t enter(load_t *load) {
     TN_TRY(tn_registry_replace(load->old, load->descriptor, load->path, &load->offences, &load->library));
     load->library->dynlib = load->dynlib;
     load->library->file_number = load->number, load->library->file_size = load->size;
-    load->library->file_changed = load->changed;
+    load->library->file_changed = load->changed, load->library->load_flags = load->flags;
     return TENON_OK;
   }
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
                          load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0, &load->offences, &load->library));
   load->library->dynlib = load->is_bridge ? NULL : load->dynlib;
   load->library->file_number = load->number, load->library->file_size = load->size;
-  load->library->file_changed = load->changed;
+  load->library->file_changed = load->changed, load->library->load_flags = load->flags;
   load->is_new = true;
   return TENON_OK;
 }
@@ -284,7 +284,7 @@ static tenon_status_t reload(load_t *load) {
   load->old = tn_library_now(load->old);
   if (!load->given) load->given = load->old->path;
   if (!load->old->dynlib) status = tn_fail(TENON_PRECONDITION, "it was not loaded from a file of Tenon's own kind");
-  load->flags = __atomic_load_n(&load->old->is_unloadable, __ATOMIC_RELAXED) ? TENON_LOAD_UNLOADABLE : 0;
+  load->flags = load->old->load_flags;
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load->library; i++)
     status = steps[i](load);
   if (status != TENON_OK) tn_dynlib_close(load->dynlib);
