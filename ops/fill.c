@@ -5,6 +5,7 @@
 #include "copy.h"
 #include "number.h"
 #include <math.h>
+#include <tenon/check.h>
 
 /* ---- shape, size ------------------------------------------------------------------------------------------------- */
 
@@ -242,6 +243,7 @@ TENON_ITEMS(core_fill,
     TENON_KERNEL("cpu", constant_run)),
   TENON_OP("range(Tensor @host start, Tensor @host limit, Tensor @host delta) -> Tensor",
     TENON_DOC("start, start + delta, ... as long as limit is not reached."),
+    TENON_SAMPLES("start: [] [1], limit: [] [9], delta: [] [2]"),
     TENON_TYPES("start, limit, delta: number; out = start"),
     TENON_WHERE("start: known; limit: known; delta: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(range_infer),
     TENON_GRADIENT("start: core::reduce_sum(grad, keepdims=False); limit: none; delta: core::reduce_sum(core::mul(grad, "

@@ -7,6 +7,7 @@
 #include "convolution.h"
 #include "dense.h"
 #include "simd/math.h"
+#include <tenon/check.h>
 
 /* ---- linear attention ------------------------------------------------------------------------------------------- */
 
@@ -371,6 +372,8 @@ TENON_ITEMS(core_linear_attention,
            "(Tensor out, Tensor present_state)",
     TENON_DOC("Attention by a state S: S = exp(decay) S + k (v - S^T k) beta, out = scale S^T q, as far as update_rule "
               "has these parts.\nq, k and v are [batch, length, heads * size]; scale 0 is 1 / sqrt(size)."),
+    TENON_SAMPLES("q: [n, t, 4], k: [n, t, 4], v: [n, t, 6], q_num_heads = 2, kv_num_heads = 2, update_rule = "
+                  "'linear'"),
     TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; present_state = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(LINEAR_USES),
@@ -381,6 +384,8 @@ TENON_ITEMS(core_linear_attention,
            "str['none', 'silu'] activation='none') -> (Tensor out, Tensor present_state)",
     TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, w [channels, 1, taps].\n"
               "The states are the taps - 1 elements before x, and the last ones of both."),
+    TENON_SAMPLES("x: [n, c, t], w: [c, 1, 3]; x: [n, c, t], w: [c, 1, 3], bias: [c], past_state: [n, c, 2], "
+                  "activation = 'silu'"),
     TENON_TYPES("x: float; w = x; bias = x; past_state = x; out = x; present_state = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(CAUSAL_USES),

@@ -19,6 +19,8 @@
 #include "graph/rates.h"
 #include "graph/run.h"
 #include "loader/bridge.h"
+#include "record/crash.h"
+#include "record/watch.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_C const tenon_descriptor_t *tenon_library_null(void);
@@ -102,6 +104,8 @@ static tenon_status_t start(void) {
   tn_autograd_start();
   tn_graph_start();
   tn_trace_start();
+  tn_record_start();
+  tn_crash_start();
   tn_fallback_start();
   tn_device_builtin = add_device;
   if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);
@@ -125,6 +129,7 @@ void tenon_shutdown(void) {
     tn_registrations_clear();
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
+    tn_record_clear();
     tn_autograd_clear();
     tn_instances_release();
     tn_parallel_shutdown();

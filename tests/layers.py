@@ -4,7 +4,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ORDER = ["base", "toolchain", "core", "device", "dispatch", "loader", "autograd", "graph", "import"]
+ORDER = ["base", "toolchain", "core", "device", "dispatch", "loader", "autograd", "graph", "import", "record"]
 PARALLEL = {("loader", "autograd"), ("autograd", "loader")}  # neither may see the other
 PUBLIC = {"ops": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/source.h", "tenon/device.h"}, "devices": {"tenon/op.h", "tenon/device.h", "tenon/iterator.h"}, "tools": {"tenon/op.h", "tenon/tenon.h"},
           "bridges": {"tenon/op.h", "tenon/bridge.h", "tenon/graph.h", "tenon/tenon.h", "tenon/torch.h"}, "python": {"tenon/op.h", "tenon/tenon.h"},

@@ -1,6 +1,7 @@
 /* The `tenon` command: finds the verb and hands over.  The verbs are in verb_NAME.c, one each; the table here is the
  * only list of them.  Exit codes: 0 fine, 1 failure, 2 wrong usage. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -9,9 +10,9 @@
 #include "say.h"
 #include "verb.h"
 
-static const verb_t *const verbs[] = {&verb_new,     &verb_build,  &verb_ops,   &verb_show,  &verb_run,
-                                      &verb_model,   &verb_check,  &verb_bench, &verb_watch, &verb_verify,
-                                      &verb_devices, &verb_export, &verb_doctor};
+static const verb_t *const verbs[] = {&verb_new,    &verb_build,   &verb_ops,     &verb_show,   &verb_run,
+                                      &verb_model,  &verb_check,   &verb_bench,   &verb_watch,  &verb_verify,
+                                      &verb_replay, &verb_compare, &verb_devices, &verb_export, &verb_doctor};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 static void print_help(void) {
@@ -66,6 +67,8 @@ static int dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  const char *crash = getenv("TENON_CRASH");
+  if (!crash || strcmp(crash, "0") != 0) (void)tenon_crash_report(1);
   int code = dispatch(argc, argv);
   tenon_shutdown(); /* nothing of ours is left: what is, leak checkers show */
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_FINE)

@@ -10,9 +10,11 @@ bool process_become(const texts_t *command, text_t *why);
 /* Runs the program, which is looked for in PATH, to its end, with this one's terminal; its exit status, 128 and the signal's number
  * where it was ended by one, -1: it cannot be run. */
 int process_show(const texts_t *command, text_t *why);
-/* Runs the program to its end; what it prints on stdout is not shown, what it says on stderr is this one's.  False, with the reason:
- * it cannot be run, or its exit status is not 0. */
-bool process_run(const texts_t *command, text_t *why);
+/* Runs it to its end, with a variable of its environment set (value NULL: none).  True: exit status 0; else `why` has what it
+ * said on stderr, or how it ended. */
+bool process_run(const texts_t *command, const char *name, const char *value, text_t *why);
+void process_set(const char *name,
+                 const char *value); /* in the environment of this program, and of what takes its place */
 
 /* Work in forked children, so that a crash is the end of one item and not of the command.  Each child begins with
  * `start` and then does every jobs-th item; when it dies, or is past the time for one item, a new one goes on after

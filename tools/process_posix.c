@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+void process_set(const char *name, const char *value) { (void)setenv(name, value, 1); }
+
 bool process_become(const texts_t *command, text_t *why) {
   char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
   if (!arguments) return text_add(why, "out of memory"), false;
@@ -48,21 +50,42 @@ int process_show(const texts_t *command, text_t *why) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-bool process_run(const texts_t *command, text_t *why) {
+static void be_child(char **arguments, const char *name, const char *value, int errors) {
+  int nothing = open("/dev/null", O_RDWR);
+  if (value) (void)setenv(name, value, 1);
+  (void)dup2(nothing, STDIN_FILENO), (void)dup2(nothing, STDOUT_FILENO), (void)dup2(errors, STDERR_FILENO);
+  execv(arguments[0], arguments);
+  dprintf(STDERR_FILENO, "cannot run '%s': %s", arguments[0], strerror(errno));
+  _exit(127);
+}
+
+static void read_all(int from, text_t *out) {
+  char room[4096];
+  for (ssize_t size; (size = read(from, room, sizeof room)) > 0 || (size < 0 && errno == EINTR);)
+    if (size > 0) text_bytes(out, room, (size_t)size);
+  while (out->size && out->data[out->size - 1] == '\n') out->data[--out->size] = 0;
+}
+
+bool process_run(const texts_t *command, const char *name, const char *value, text_t *why) {
+  int ends[2], status = 0;
+  char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
+  text_t words = {NULL, 0, 0, false};
+  if (!arguments || pipe(ends) != 0)
+    return free(arguments), text_add(why, "cannot make a pipe: %s", strerror(errno)), false;
+  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
   fflush(stdout), fflush(stderr);
-  const pid_t id = fork();
-  if (id < 0) return text_add(why, "cannot start a process: %s", strerror(errno)), false;
-  if (id == 0) {
-    const int nowhere = open("/dev/null", O_WRONLY);
-    text_t reason = {NULL, 0, 0, false};
-    if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
-    process_become(command, &reason);
-    fprintf(stderr, "tenon: %s\n", text_get(&reason));
-    _exit(127);
+  pid_t id = fork();
+  if (id == 0) be_child(arguments, name, value, ends[1]);
+  close(ends[1]);
+  if (id > 0) read_all(ends[0], &words);
+  close(ends[0]);
+  while (id > 0 && waitpid(id, &status, 0) < 0 && errno == EINTR) {
   }
-  const int state = wait_for(id);
-  if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return true;
-  if (WIFSIGNALED(state)) text_add(why, "'%s' ended by signal %d", command->items[0], WTERMSIG(state));
-  else text_add(why, "'%s' ended with exit status %d", command->items[0], WEXITSTATUS(state));
-  return false;
+  bool fine = id > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (id < 0) text_add(why, "cannot start a process: %s", strerror(errno));
+  else if (!fine && words.size) text_add(why, "%s", text_get(&words));
+  else if (!fine && WIFSIGNALED(status)) text_add(why, "it ended by signal %d", WTERMSIG(status));
+  else if (!fine) text_add(why, "it ended with status %d", WEXITSTATUS(status));
+  free(arguments), text_free(&words);
+  return fine;
 }

@@ -19,6 +19,9 @@ bool system_module_path(const char *name, text_t *out_path);
 bool system_module_open(const char *path, const char *const *names, int count, void (**out_functions)(void),
                         text_t *why);
 
+/* The file of a program of PATH; false: there is none. */
+bool system_find_program(const char *name, text_t *out_path);
+
 bool system_is_file(const char *path);
 bool system_is_folder(const char *path);
 /* Names in a folder, sorted, without "." and "..". */
@@ -27,5 +30,8 @@ bool system_list_folder(const char *path, texts_t *out_names, text_t *why);
 bool system_temporary_file(text_t *out_path);
 /* Makes the folder and those above it that lack; fine if it is there. */
 bool system_make_folder(const char *path, text_t *why);
+/* A new folder in TMPDIR, for this user alone; and away with a folder and all that is in it. */
+bool system_make_temporary(text_t *out_path, text_t *why);
+void system_remove_folder(const char *path);
 
 #endif

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <ftw.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,19 @@ bool system_module_open(const char *path, const char *const *names, int count, v
   return module != NULL;
 }
 
+bool system_find_program(const char *name, text_t *out_path) {
+  const char *folders = getenv("PATH");
+  for (const char *at = folders ? folders : ""; *at; at += strspn(at, ":")) {
+    size_t size = strcspn(at, ":");
+    text_clear(out_path);
+    text_bytes(out_path, at, size);
+    text_add(out_path, "/%s", name);
+    if (size && system_is_file(text_get(out_path)) && access(text_get(out_path), X_OK) == 0) return true;
+    at += size;
+  }
+  return false;
+}
+
 bool system_is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);
@@ -127,3 +141,19 @@ bool system_make_folder(const char *path, text_t *why) {
   text_free(&part);
   return fine;
 }
+
+bool system_make_temporary(text_t *out_path, text_t *why) {
+  const char *parent = getenv("TMPDIR");
+  text_add(out_path, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
+  if (!out_path->failed && mkdtemp(out_path->data)) return true;
+  text_add(why, "no folder can be made in %s: %s", parent && *parent ? parent : "/tmp", strerror(errno));
+  text_clear(out_path);
+  return false;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+  (void)info, (void)kind, (void)place;
+  return remove(path), 0;
+}
+
+void system_remove_folder(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }

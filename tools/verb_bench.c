@@ -154,7 +154,7 @@ static bool measure_other(bench_t *bench, text_t *why) {
   text_clear(&number), text_add(&number, "%d", (int)bench->machine.threads);
   fine = fine && add(&command, "--threads", text_get(&number));
   if (!fine) text_add(why, "out of memory, or no place for temporary files");
-  fine = fine && process_run(&command, why) && file_read(text_get(&file), &json, why);
+  fine = fine && process_run(&command, NULL, NULL, why) && file_read(text_get(&file), &json, why);
   if (fine && !figures_compare(&bench->figures, text_get(&json)))
     fine = (text_add(why, "--against %s: it has no such operator and size", bench->against), false);
   if (file.size) remove(text_get(&file));

@@ -11,8 +11,8 @@
 
 typedef struct check_t {
   const char *device, *settings, *ordinal; /* of devices */
-  texts_t cases;
-  const char *seed, *limit, *jobs, *junit, *samples;
+  texts_t cases, excepts;
+  const char *seed, *limit, *jobs, *junit, *samples, *save, *with;
   bool quick, first, no_contents, no_notes, builtin, json, verbose, list;
 } check_t;
 
@@ -47,13 +47,16 @@ static bool add_flag(texts_t *command, const char *option, bool is_set) {
 static bool add_options(const check_t *check, texts_t *command) {
   bool fine = true;
   for (int32_t i = 0; i < check->cases.count; i++) fine = fine && add_value(command, "--case", check->cases.items[i]);
+  for (int32_t i = 0; i < check->excepts.count; i++)
+    fine = fine && add_value(command, "--except", check->excepts.items[i]);
   return fine && add_value(command, "--seed", check->seed) && add_value(command, "--limit", check->limit) &&
          add_flag(command, "--quick", check->quick) && add_flag(command, "--first", check->first) &&
          add_flag(command, "--json", check->json) && add_flag(command, "--verbose", check->verbose) &&
          add_flag(command, "--list", check->list) && add_value(command, "--ordinal", check->ordinal) &&
          add_value(command, "--settings", check->settings) && add_flag(command, "--no-contents", check->no_contents) &&
          add_value(command, "-j", check->jobs) && add_value(command, "--junit", check->junit) &&
-         add_value(command, "--samples", check->samples) && add_flag(command, "--no-notes", check->no_notes) &&
+         add_value(command, "--samples", check->samples) && add_value(command, "--save", check->save) &&
+         add_value(command, "--with", check->with) && add_flag(command, "--no-notes", check->no_notes) &&
          add_flag(command, "--builtin", check->builtin);
 }
 
@@ -87,7 +90,10 @@ static int perform(const check_t *check, const texts_t *operands) {
 /* NULL: the options go together. */
 static const char *misfit(const check_t *check, const texts_t *operands) {
   bool of_devices = check->settings || check->ordinal || check->no_contents;
-  bool of_operators = check->jobs || check->junit || check->samples || check->no_notes || check->builtin;
+  bool of_operators = check->jobs || check->junit || check->samples || check->save || check->no_notes ||
+                      check->builtin || check->excepts.count;
+  if (check->with && !check->samples)
+    return "--with FILE.py is of `python -m tenon check`, which makes the calls for --samples";
   if (check->device && operands->count) return "with --device there are no further arguments";
   if (check->device && of_operators)
     return "-j, --junit, --samples, --no-notes and --builtin are of operators, not of --device";
@@ -104,6 +110,8 @@ static int run(const verb_t *verb, int argc, char **argv) {
       {"device", 0, OPTION_TEXT, "LIB", "check the devices of that library", &check.device},
       {"builtin", 0, OPTION_FLAG, NULL, "check the built-in operators", &check.builtin},
       {"case", 0, OPTION_TEXTS, "PREFIX", "only checks whose names begin so (strides.); may be repeated", &check.cases},
+      {"except", 0, OPTION_TEXTS, "[OP:]ID", "what is known and meant: findings of it are not told; may be repeated",
+       &check.excepts},
       {"seed", 0, OPTION_TEXT, "N", "of sizes and contents (1)", &check.seed},
       {"limit", 0, OPTION_TEXT, "S", "seconds after which a case hangs (10; of devices 60, without a move)",
        &check.limit},
@@ -116,6 +124,10 @@ static int run(const verb_t *verb, int argc, char **argv) {
       {"jobs", 'j', OPTION_TEXT, "N", "processes at once (processors)", &check.jobs},
       {"no-notes", 0, OPTION_FLAG, NULL, "findings only", &check.no_notes},
       {"samples", 0, OPTION_TEXT, "DIR", "recorded calls that are tried too", &check.samples},
+      {"with", 0, OPTION_TEXT, "FILE.py",
+       "which --samples is of: python -m tenon check LIB.so --with FILE.py makes both", &check.with},
+      {"save", 0, OPTION_TEXT, "DIR", "save the calls that would be tried, without results, and check nothing",
+       &check.save},
       {"ordinal", 0, OPTION_TEXT, "N", "of --device: only that ordinal", &check.ordinal},
       {"settings", 0, OPTION_TEXT, "KEY=VALUE,...", "of --device: handed to the device", &check.settings},
       {"no-contents", 0, OPTION_FLAG, NULL,
@@ -126,7 +138,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   const char *wrong = code == OPTIONS_GO_ON ? misfit(&check, &line.operands) : NULL;
   if (wrong) code = say_usage("check", wrong);
   if (code == OPTIONS_GO_ON) code = perform(&check, &line.operands);
-  texts_free(&check.cases), texts_free(&line.operands);
+  texts_free(&check.cases), texts_free(&check.excepts), texts_free(&line.operands);
   return code;
 }
 

@@ -88,6 +88,9 @@ TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
  * tenon_library_load.  What was loaded before stays mapped, and its TENON_OPEN is ended, when the library goes.  Any thread;
  * others may be calling. */
 TENON_API tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path);
+/* The run-time libraries, ':' between, that a file built with -fsanitize needs loaded before the program ("" : none, or they are
+ * here): what to put into LD_PRELOAD.  NOT_FOUND: they are not installed.  The caller frees the text. */
+TENON_API tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);
@@ -833,6 +836,65 @@ typedef struct tenon_gradient_check_t {
 TENON_API tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, tenon_tensor_t *const *inputs,
                                               int32_t input_count, int32_t output_count,
                                               const tenon_gradient_check_t *options);
+
+/* ---- debugging -------------------------------------------------------------------------------------------------- */
+
+/* docs/debugging.md.  A call in a folder, call.json and a file for each tensor: what TENON_RECORD saves, `tenon replay` repeats
+ * and `tenon check --samples` tries. */
+typedef struct tenon_recording_t tenon_recording_t;
+typedef struct tenon_recording_info_t { /* what it points to lives as long as the recording; NULL, 0: not stated */
+  uint32_t size;
+  tenon_status_t status;                                       /* what the call gave */
+  const char *error;                                           /* its words */
+  const char *op;                                              /* "ns::name" */
+  const char *node;                                            /* of the graph that it was in */
+  const char *kernel;                                          /* that ran: "cpu f32" */
+  const char *device;                                          /* of its tensors: "sim:0" */
+  const char *library, *library_path, *library_hash, *version; /* the last: of Tenon */
+  int32_t input_count, attr_count, output_count, threads;
+  tenon_tensor_t *const *inputs;  /* one for each of the schema, as they were before the call; NULL: absent */
+  tenon_tensor_t *const *written; /* inputs after the call, of those that it writes to; NULL: not stored */
+  tenon_tensor_t *const *outputs; /* what it gave, one for each of the schema; NULL: not stored */
+  const char *const *attr_names;
+  const char *const
+      *attr_texts; /* in the schema's language; NULL: a tensor, a graph, a device: tenon_recording_attrs */
+  uint64_t is_random, seed, offset; /* where its random numbers began */
+  uint64_t state;                   /* calls with one state have one number; 0: the operator has none */
+} tenon_recording_info_t;
+/* Reads it; its operator need not be there.  The error names the file and the place in it. */
+TENON_API tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_recording);
+TENON_API void tenon_recording_release(tenon_recording_t *recording);
+/* `info->size` is the caller's. */
+TENON_API void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_info_t *info);
+/* Its attributes, for that operator; the caller releases them. */
+TENON_API tenon_status_t tenon_recording_attrs(const tenon_recording_t *recording, const tenon_op_t *op,
+                                               tenon_attrs_t **out_attrs);
+/* Writes a call of `op` to a folder that is not there yet.  attrs NULL: defaults.  Of `call` are read: status, error, node,
+ * kernel, inputs, written, outputs (NULL: none is stored), is_random, seed, offset, state; the rest is the operator's. */
+TENON_API tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op, const tenon_value_t *attrs,
+                                              const tenon_recording_info_t *call);
+
+/* Saves calls of the process from here on: those that fail, to folders in `folder`, and says so on stderr. */
+typedef struct tenon_record_t {
+  uint32_t size, flags; /* TENON_RECORD_... */
+  const char *folder;   /* made if it lacks; what lies there stays */
+  const char *ops;      /* "demo::*, core::add": these even when they work; NULL */
+  int32_t most;         /* so many calls, 0: 1000 */
+} tenon_record_t;
+enum { TENON_RECORD_ALL = 1 }; /* all calls */
+/* NULL: no more, and then calls pay nothing.  At the start the environment variables TENON_RECORD (the folder),
+ * TENON_RECORD_ALL=1, TENON_RECORD_OP, TENON_RECORD_MOST say it. */
+TENON_API tenon_status_t tenon_record_set(const tenon_record_t *what);
+/* Says on stderr, when a function of an operator crashes the process (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT), in which call,
+ * with which arguments and what stack, and records the call where TENON_RECORD is on.  Then the handlers that were there before
+ * run, or the process ends as it would have; faults elsewhere are theirs alone.  Calls pay nothing.  0: off again.  Of programs
+ * it is off unless the environment says TENON_CRASH=1; of the command `tenon` it is on. */
+TENON_API tenon_status_t tenon_crash_report(int32_t is_on);
+/* Looks for NaN and infinities in what each call gives: "stop": the first call that gives a NaN, or an infinity though its
+ * inputs have none, fails with ABORTED and words that name node, operator, place, and what the inputs had; "report": those where
+ * they begin are said on stderr; "stop,nan", "report,nan": infinities are fine.  NULL: off, and then calls pay nothing.  Work on
+ * devices is waited for.  At the start the environment variable TENON_NAN says it. */
+TENON_API tenon_status_t tenon_nan_set(const char *what);
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 

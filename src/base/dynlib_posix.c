@@ -23,6 +23,13 @@ tenon_any_fn tn_dynlib_function(tn_dynlib_t *library, const char *name) {
   return function;
 }
 
+tenon_any_fn tn_dynlib_global(const char *name) {
+  void *address = dlsym(RTLD_DEFAULT, name);
+  tenon_any_fn function = NULL;
+  memcpy(&function, &address, sizeof function);
+  return function;
+}
+
 void tn_dynlib_close(tn_dynlib_t *library) {
   if (library) dlclose(library);
 }

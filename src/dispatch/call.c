@@ -347,7 +347,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   tenon_random_t own;
   uint64_t made = 0, written = 0, given = 0;
   uint64_t keys = keys_of(op, inputs);
-  bool has_slots = gets_slots(op, keys), owns = tn_view_has_kernel(op, keys, inputs);
+  bool has_slots = gets_slots(op, keys), owns = tn_view_has_kernel(op, keys, inputs), has_run = false;
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) given |= (uint64_t)1 << o;
@@ -387,8 +387,11 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     if (status == TENON_OK) {
       status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
       tn_frame_close(&frame);
+      has_run = true;
     }
   }
+  if (__builtin_expect(status != TENON_OK, 0) && !has_run && tn_watch_is_on())
+    tn_watch_refused(op, attrs, inputs, status);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
       status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,

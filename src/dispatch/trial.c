@@ -68,7 +68,7 @@ static tenon_status_t plan_attrs(plan_t *p) {
     tenon_value_t *value = &trial->attrs[i];
     *value = op->schema.defaults[i];
     if (p->options->attrs && p->options->attrs[i].kind != TENON_KIND_NONE) *value = p->options->attrs[i];
-    else if (trial->sample && trial->sample->has_attr[i]) *value = trial->sample->attrs[i];
+    else if (trial->sample && trial->sample->has_attr[i] && !p->options->has_defaults) *value = trial->sample->attrs[i];
     else if (!attr->has_default && !attr->is_optional && !names_extent(trial, i)) TN_TRY(required(op, attr, value));
   }
   return TENON_OK;

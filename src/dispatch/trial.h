@@ -57,6 +57,7 @@ typedef struct tn_trial_options_t {
   const int64_t *extents;
   int32_t rank;               /* of inputs that nothing is said of; -1: the first of 2, 3, 4, 1, 0 that infer takes */
   uint64_t has;               /* bit i: an optional input i that SAMPLES do not name is given */
+  bool has_defaults;          /* attributes of SAMPLES are left out */
   const tenon_value_t *attrs; /* in place of those of SAMPLES and defaults, where not NONE; NULL: none */
 } tn_trial_options_t;
 

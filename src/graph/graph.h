@@ -87,4 +87,7 @@ tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses);
 /* "?" where nothing is known: "f32[batch, 128]". */
 void tn_edge_print(const tenon_graph_t *graph, const tn_edge_t *edge, tn_text_t *text);
 
+/* Names a result of a node, which had a name that was made up; leaves that where the name is another value's. */
+tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge, const char *name);
+
 #endif

@@ -14,6 +14,7 @@
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
+#include "dispatch/trace.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
 #include "graph/recorded.h"
@@ -208,6 +209,15 @@ static tenon_status_t check_sparse(const tn_action_t *action) {
   return TENON_OK;
 }
 
+/* Where something watches calls, a node is one. */
+static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action, const char *node) {
+  const char *before = tn_thread()->graph_node;
+  tn_thread()->graph_node = node;
+  tenon_status_t status = tn_watch_run(&action->frame.call, action->kernel->run);
+  tn_thread()->graph_node = before;
+  return status;
+}
+
 static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profile_t *profile) {
   tn_step_t *step = &run->executable->steps[action->step];
   tenon_status_t status;
@@ -223,7 +233,8 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
       action->frame.call.random = &random;
     }
     if (serial) tn_mutex_lock(&step->lock);
-    status = action->kernel->run(&action->frame.call);
+    if (__builtin_expect(tn_watch_is_on(), 0)) status = run_watched(action, step->node->name);
+    else status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);
     tn_frame_close(&action->frame);
     if (action->makes_sparse && status == TENON_OK) status = check_sparse(action);

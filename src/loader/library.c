@@ -17,6 +17,7 @@
 #include "loader/bridge.h"
 #include "loader/library.h"
 #include "loader/locate.h"
+#include "loader/missing.h"
 #include "loader/needed.h"
 
 typedef const tenon_descriptor_t *(*entry_fn)(void);
@@ -89,6 +90,9 @@ static tenon_status_t read_file(load_t *load) {
 static tenon_status_t inspect(load_t *load) {
   tn_binary_read(&load->file, &load->binary, &load->offences);
   if (!load->bridge && !(load->is_bridge && load->binary.has_entry)) tn_binary_check(&load->binary, &load->offences);
+  char runtime[TN_PATH_SIZE];
+  const char *word = tn_sanitizer_missing(&load->binary, &load->file, load->path, runtime, sizeof runtime);
+  if (word) tn_sanitizer_offence(word, runtime, &load->offences);
   return TENON_OK; /* the next step ends what reading alone can find, so that one message has all of it */
 }
 
@@ -199,6 +203,7 @@ static tenon_status_t open_file(load_t *load) {
   tn_binary_offence(&load->offences, "the system refuses it: %s%s", reason,
                     strstr(reason, "undefined symbol") ? "; link the library that defines it" : "");
   tn_needed_missing(&load->binary, load->path, &load->offences);
+  tn_missing(&load->binary, &load->file, load->path, &load->offences);
   return status;
 }
 

@@ -12,10 +12,10 @@ enum { VALUES = 16, MEMORY_MOST = 4 };
 
 static void defaults(const subject_t *subject) {
   trial_t t;
-  tn_trial_options_t o = {.rank = -1, .attrs = subject->op->schema.defaults};
+  tn_trial_options_t o = {.rank = -1, .has_defaults = true};
   if (trial_make(subject, &o, options.seed, "defaults", &t) && t.is_taken) {
     ran_t stated, left_out;
-    way_t plain = {.op = subject->reference};
+    way_t plain = {.op = subject->reference, .attrs = subject->op->schema.defaults};
     run_way(&t, &plain, &stated);
     run_way(&t, &(way_t){.no_attrs = true}, &left_out);
     const char *differs = stated.status != TENON_OK     ? NULL
@@ -59,8 +59,7 @@ static void try(const subject_t *subject, uint32_t index, tenon_value_t value, b
     if (most < 1 << 24) {
       run_way(&t, &(way_t){.gives = !must_work ? false : true, .place = AT_TAIL, .poison = 0x55}, &ran);
       if (ran.status != TENON_OK && must_work)
-        finding(&t, NULL, what, "let infer refuse what the kernel cannot do", "infer takes it, and the call fails: %s",
-                ran.error);
+        note(&t, "attrs.choices", "%s: infer takes it, and the call fails: %s", label, ran.error);
       if (ran.status == TENON_OK && subject->reference) {
         run_way(&t, &(way_t){.op = subject->reference}, &expected);
         const char *differs = expected.status == TENON_OK ? ran_differs(&t, &expected, &ran, 4) : NULL;

@@ -43,6 +43,12 @@ int64_t guard_damage(const guard_t *g) {
   return 0;
 }
 
+size_t guard_overrun(const guard_t *g) {
+  const char *end = g->data + g->length, *last = g->base + PAGE + g->pages;
+  while (last > end && (unsigned char)last[-1] == PATTERN) last--;
+  return (size_t)(last - end);
+}
+
 void guard_free(guard_t *g) {
   if (!g) return;
   pthread_mutex_lock(&lock);

@@ -22,6 +22,8 @@ typedef struct guard_t {
 guard_t *guard_make(uint8_t kind, const char *name, size_t length, size_t alignment, bool at_end);
 /* Bytes outside that were changed: how far from the beginning (negative) or the end (positive), 0: none. */
 int64_t guard_damage(const guard_t *guard);
+/* How many bytes behind the end were written over, up to the last that was. */
+size_t guard_overrun(const guard_t *guard);
 void guard_free(guard_t *guard);
 /* The guard that an address belongs to, and how far it is before its beginning (negative) or behind its end (from 0); for handlers
  * of signals.  NULL: none. */

@@ -88,6 +88,7 @@ static void forget(const void *block) {
   pthread_mutex_unlock(&lock);
 }
 
+#pragma GCC visibility push(default) /* libraries that are loaded find these, not the C library's */
 #define ASKED(what, size) (is_asked() ? write_down(what, __builtin_return_address(0), size) : (void)0)
 #define FOLLOW(block, size) (is_asked() ? follow(block, size, __builtin_return_address(0)) : (block))
 
@@ -156,3 +157,4 @@ int open(const char *path, int flags, ...) {
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 #endif
+#pragma GCC visibility pop

@@ -31,4 +31,13 @@ const tenon_descriptor_t *probe_descriptor(const tenon_descriptor_t *descriptor)
 /* The library's function that ours stands for, to name it. */
 tenon_any_fn probe_original(tenon_any_fn ours);
 
+/* Between probe.c and wrap.c: a call of `own`, with all that is looked at around it. */
+void probe_start(void);
+tenon_status_t probe_run_around(tenon_run_fn own, tenon_call_t *call);
+tenon_status_t probe_loop_around(tenon_loop_fn own, const tenon_loop_t *loop);
+tenon_status_t probe_stub_around(tenon_stub_fn own, const tenon_iterator_t *iterator);
+tenon_status_t probe_infer_around(tenon_infer_fn own, tenon_infer_t *infer);
+tenon_status_t probe_node_around(tenon_node_fn own, tenon_node_t *node);
+void probe_destroy_around(tenon_free_fn own, void *state);
+
 #endif

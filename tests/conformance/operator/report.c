@@ -20,9 +20,12 @@ static void print_json(const char *name, const char *text, const char *before) {
 
 /* The command that repeats it. */
 static void add_command(tn_text_t *out, const outcome_t *o, const said_t *s) {
-  tn_text_add(out, "tenon check %s %s --case %s", options.library ? options.library : "--builtin", o->subject->name,
+  tn_text_add(out, "%stenon check %s %s --case %s", options.with ? "python -m " : "",
+              options.library ? options.library : "--builtin", o->subject->name,
               s->is_by_the_way ? o->check->id : s->id);
   if (s->label[0]) tn_text_add(out, "@%s", s->label);
+  if (options.with) tn_text_add(out, " --with %s", options.with);
+  else if (options.samples) tn_text_add(out, " --samples %s", options.samples);
   if (options.seed != 1) tn_text_add(out, " --seed %llu", (unsigned long long)options.seed);
 }
 

@@ -62,7 +62,7 @@ static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, 
   }
   bytes = count ? (from->dtype.bits < 8 ? ((size_t)count * from->dtype.bits + 7) / 8 : (size_t)span * size) : 0;
   size_t skip = lie == LIE_UNALIGNED ? size
-                : lie == LIE_OFFSET  ? 3 * size * (size_t)(from->ndim ? from->shape[from->ndim - 1] : 1)
+                : lie == LIE_OFFSET  ? 48 /* of any dtype's elements, aligned for 16 bytes and for no more */
                                      : 0;
   out->memory =
       guard_make(kind, name, bytes + skip, way->place == AT_TAIL ? (size ? size : 1) : 64, way->place == AT_TAIL);
@@ -115,7 +115,14 @@ static void unlay(laid_t *l) {
 
 static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
   int64_t far = g ? guard_damage(g) : 0;
-  if (far)
+  size_t over = far > 0 ? guard_overrun(g) : 0;
+  bool is_wider = over && g->kind == GUARD_OUTPUT && g->length > 8 && (over == g->length || over == 3 * g->length);
+  if (is_wider)
+    finding(t, "types.infer", "elements are of the dtype that infer states",
+            "compare the kernel's type with the dtype of the result",
+            "%s %s: %zu bytes were written where it has %zu: %zu times as many", what, g->name, over + g->length,
+            g->length, over / g->length + 1);
+  else if (far)
     finding_by_the_way(t, "write.outside", "nothing outside of results is written",
                        "compare the loop's bounds with the number of elements, and the pointers with strides",
                        "%s %s: the byte %lld %s its memory was written", what, g->name,

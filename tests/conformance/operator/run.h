@@ -10,7 +10,7 @@ enum { /* how an input lies */
        LIE_REVERSED,  /* the last axis backwards */
        LIE_TURNED,    /* axes in the other order */
        LIE_UNALIGNED, /* one element behind an aligned address */
-       LIE_OFFSET,    /* some rows behind the beginning of its memory */
+       LIE_OFFSET,    /* 48 bytes behind the beginning of its memory */
        LIE_SPREAD     /* extents of 1 with a stride of 0, and the first axis repeated where that is what it holds */
 };
 enum { /* where memory of arguments is */

@@ -10,6 +10,7 @@
 #include "base/source.h"
 #include "base/text.h"
 #include "process.h"
+#include "ranks.h"
 #include "system.h"
 #include <dlfcn.h>
 
@@ -23,9 +24,9 @@ typedef struct item_t {
 
 typedef struct run_t {
   item_t *items;
-  int32_t count, done, jobs;
-  bool *is_dead;     /* of each operator: its plain call crashed */
-  char (*seen)[256]; /* of each operator: ids that its plain or guarded calls showed by the way */
+  int32_t count, done, jobs, rank;
+  char (*blocks)[48]; /* of each operator: what was found first, which ends its checks with that rank; "" */
+  char (*seen)[256];  /* of each operator: ids that its plain or guarded calls showed by the way */
   void (*tell)(const outcome_t *);
   tn_sources_t *sources;
   bool ended;
@@ -47,6 +48,17 @@ bool is_label_chosen(const char *label) {
     if (at && strcmp(at + 1, label) == 0) return true;
   }
   return !any;
+}
+
+/* "ID" or "ns::name:ID". */
+static bool is_excepted(const subject_t *subject, const char *id) {
+  size_t size = strlen(subject->name);
+  for (int32_t i = 0; i < options.except_count; i++) {
+    const char *e = options.excepts[i];
+    if (strncmp(e, subject->name, size) == 0 && e[size] == ':') e += size + 1;
+    if (strcmp(e, id) == 0) return true;
+  }
+  return false;
 }
 
 static bool is_check_chosen(const check_t *check) {
@@ -78,7 +90,7 @@ static int32_t run_item(void *context, int32_t index, text_t *out_words) {
   item->check->run(item->subject);
   board_limit(0);
   text_bytes(out_words, board->report, board->used);
-  return board->findings ? OUTCOME_SPOILED : OUTCOME_FINE;
+  return board->findings || rank_is_fresh(run->rank) ? OUTCOME_SPOILED : OUTCOME_FINE;
 }
 
 /* ---- in the process that watches ------------------------------------------------------------------------------------------ */
@@ -140,7 +152,8 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
   bool is_guarded = b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
   snprintf(id, 64, "%s", is_guarded ? b->guard_id : b->crash_id[0] ? b->crash_id : is_plain ? kind : item->check->id);
   if (b->has_guard) advice = "compare the loop's bounds with the number of elements, and the pointers with strides";
-  return (said_t){false, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
+  bool is_slow = (b->hangs || strstr(words, "no result after")) && strcmp(item->check->id, "attrs.limits") == 0;
+  return (said_t){is_slow, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
 }
 
 static char *next_field(char **at) {
@@ -192,8 +205,9 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   run_t *run = context;
   const item_t *item = &run->items[index];
   const board_t *b = board_of(index % run->jobs);
+  char *blocks = run->blocks[item->subject_index];
   outcome_t o = {item->subject, item->check, PASSED, NULL, said, 0};
-  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64];
+  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64] = "";
   tn_text_t crash = {0};
   run->done++;
   show_progress(run, item);
@@ -206,16 +220,19 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     said[count] = describe_crash(run, item, b, words, id, &crash);
     said[count].found = tn_text_get(&crash);
     count++;
-    if (run->is_dead && strcmp(item->check->id, "call.plain") == 0) run->is_dead[item->subject_index] = true;
+    snprintf(blocks, sizeof run->blocks[0], "%.47s", id); /* also where it is not asked for */
   }
   for (int32_t i = 0; i < count; i++) {
     if (!said[i].id[0]) said[i].id = item->check->id;
     if (said[i].is_by_the_way && !take_seen(run, item, &said[i])) continue;
     if (!is_chosen(said[i].id) && !is_chosen(item->check->id)) continue;
+    if (is_excepted(item->subject, said[i].id)) continue;
     said[o.said_count++] = said[i];
     if (!said[i].is_note) o.kind = FAILED;
   }
-  run->tell(&o);
+  for (int32_t i = 0; i < o.said_count && !blocks[0] && run->rank + 1 < RANKS; i++)
+    if (!said[i].is_note) snprintf(blocks, sizeof run->blocks[0], "%.47s", said[i].id);
+  if (o.kind != PASSED || o.said_count || is_check_chosen(item->check)) run->tell(&o);
   run->ended |= o.kind == FAILED && options.first;
   tn_text_clear(&crash);
   free(copy);
@@ -238,13 +255,15 @@ static bool run_items(run_t *run) {
   return fine;
 }
 
-static void choose(run_t *run, const subject_t *subjects, int32_t count, bool plain) {
-  run->count = run->done = 0;
+static void choose(run_t *run, const subject_t *subjects, int32_t count, int rank) {
+  run->count = run->done = 0, run->rank = rank;
   for (int32_t s = 0; s < count && !run->ended; s++)
     for (const check_t *const *group = check_groups; *group; group++)
       for (const check_t *c = *group; c->id; c++) {
-        if ((strcmp(c->id, "call.plain") == 0) != plain || (!plain && !is_check_chosen(c))) continue;
-        const char *why = run->is_dead[s] ? "the plain call crashes" : c->lacks ? c->lacks(&subjects[s]) : NULL;
+        char blocked[80];
+        if (rank_of(c->id) != rank || (rank && !is_check_chosen(c))) continue;
+        snprintf(blocked, sizeof blocked, "see to %s first", run->blocks[s]);
+        const char *why = run->blocks[s][0] ? blocked : c->lacks ? c->lacks(&subjects[s]) : NULL;
         if (!why) run->items[run->count++] = (item_t){&subjects[s], c, s};
         else run->tell(&(outcome_t){&subjects[s], c, SKIPPED, why, NULL, 0});
       }
@@ -256,15 +275,15 @@ bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcom
     for (const check_t *c = *group; c->id; c++) checks++;
   run_t run = {.jobs = options.jobs,
                .tell = tell,
-               .is_dead = calloc((size_t)count + 1, sizeof(bool)),
+               .blocks = calloc((size_t)count + 1, sizeof *run.blocks),
                .seen = calloc((size_t)count + 1, sizeof *run.seen)};
   run.items = calloc((size_t)checks * (size_t)count + 1, sizeof *run.items);
-  bool fine = run.items && run.is_dead && run.seen && boards_make(options.jobs);
-  for (int plain = 1; plain >= 0 && fine && !run.ended; plain--) {
-    choose(&run, subjects, count, plain);
-    fine = run_items(&run);
+  bool fine = run.items && run.blocks && run.seen && boards_make(options.jobs);
+  for (int rank = 0; rank < RANKS && fine && !run.ended; rank++) {
+    choose(&run, subjects, count, rank);
+    fine = !run.count || run_items(&run);
   }
   tn_sources_close(run.sources);
-  free(run.items), free(run.is_dead), free(run.seen);
+  free(run.items), free(run.blocks), free(run.seen);
   return fine;
 }

@@ -84,7 +84,7 @@ static void compare_shapes(const trial_t *t, const symbols_t *s, const tenon_met
     const char *name = t->op->schema.outputs[o].name;
     if (!m || !r || m->items || m->ndim < 0) continue;
     if (m->ndim != r->ndim) {
-      finding(t, NULL, "infer states with symbols what it states with numbers",
+      finding(t, "shapes.symbolic", "infer states with symbols what it states with numbers",
               "make the rank of extents' number, not of their values",
               "result %s: %d axes with symbols, %d with numbers", name, m->ndim, r->ndim);
       continue;
@@ -92,7 +92,8 @@ static void compare_shapes(const trial_t *t, const symbols_t *s, const tenon_met
     for (int32_t d = 0; d < m->ndim; d++) {
       int64_t extent = value_of(s, m->dims[d], 0);
       if (extent >= 0 && extent != r->shape[d])
-        finding(t, NULL, "infer states with symbols what it states with numbers", "compute extents by tenon_dim() only",
+        finding(t, "shapes.symbolic", "infer states with symbols what it states with numbers",
+                "compute extents by tenon_dim() only",
                 "result %s: axis %d is %lld by infer with symbols, and %lld by the call", name, d, (long long)extent,
                 (long long)r->shape[d]);
     }

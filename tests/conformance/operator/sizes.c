@@ -73,6 +73,16 @@ static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const 
   return out;
 }
 
+/* Else the input was not broadcast: the result has become smaller with it. */
+static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
+  for (uint32_t o = 0; o < t->op->output_count; o++) {
+    const tenon_tensor_t *x = a->outputs[o], *y = b->outputs[o];
+    if (x && y && (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) != 0))
+      return false;
+  }
+  return true;
+}
+
 /* One input with fewer or shorter axes, against the same call with that input written out. */
 static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t, int how) {
   tn_trial_tensor_t *plan = t->plan.inputs[index].tensors;
@@ -85,6 +95,7 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
   memcpy(full, plan->shape, (size_t)ndim * sizeof *full);
   if (leading < 1 || tn_dtype_is(plan->dtype, TENON_STRING) || plan->dtype.bits < 8) return;
   if (how == 0) plan->shape[0] = 1;
+  else if (how > 3 && how - 3 < leading && ndim < TENON_RANK_MAX) plan->shape[how - 3] = 1;
   else if (how == 1) plan->ndim--, memmove(plan->shape, plan->shape + 1, (size_t)plan->ndim * sizeof *full);
   else if (!by_pattern && how == 2) plan->shape[ndim - 1] = 1;
   else if (!by_pattern && how == 3) plan->ndim = 0;
@@ -93,27 +104,28 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
   snprintf(t->label, sizeof t->label, "%s", label);
   if (!is_label_chosen(label) || !trial_remake(t)) return;
   ran_t narrow, wide;
-  run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55}, &narrow);
+  bool has_row = false;
+  for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next) has_row |= k->kind == TN_KERNEL_ROW;
+  const char *id = has_row ? "broadcast.rows" : "broadcast.values";
+  run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id}, &narrow);
   tenon_tensor_t *small = t->inputs[index], *large = expanded(small, ndim, full);
   t->inputs[index] = large;
   run_plainly(t, &wide);
   t->inputs[index] = small;
   tenon_tensor_release(large);
-  bool has_row = false;
-  for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next) has_row |= k->kind == TN_KERNEL_ROW;
-  const char *differs = narrow.status != TENON_OK ? narrow.error
-                        : wide.status == TENON_OK ? ran_differs(t, &wide, &narrow, 1)
-                                                  : NULL;
+  const char *differs =
+      narrow.status != TENON_OK ? (has_row ? NULL : narrow.error) /* rows are those of the first input */
+      : wide.status == TENON_OK && have_same_shapes(t, &wide, &narrow) ? ran_differs(t, &wide, &narrow, 1)
+                                                                       : NULL;
   if (differs)
-    finding(t, has_row ? "broadcast.rows" : NULL,
-            "a call with an input that is broadcast gives what it gives with that input written out",
+    finding(t, id, "a call with an input that is broadcast gives what it gives with that input written out",
             "look where strides of 0 are taken for others", "%s", differs);
   ran_free(&narrow), ran_free(&wide);
 }
 
 static void broadcast(const subject_t *subject) {
   for (uint32_t i = 0; i < subject->op->input_count; i++)
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 6; how++) {
       trial_t t;
       tn_trial_options_t o = {.rank = subject->op->shapes.text ? -1 : 3};
       if (subject->op->schema.inputs[i].kind != TENON_KIND_TENSOR || subject->op->schema.inputs[i].is_host) continue;

@@ -1,5 +1,7 @@
 /* state: what create made is destroyed, and what a call took is given back. */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/source.h"
 #include "base/text.h"
@@ -8,26 +10,6 @@
 #include "run.h"
 
 enum { WARM = 4, ROUNDS = 16 };
-
-static void balance(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
-    tenon_bound_t *bound = NULL;
-    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-    doing(t, NULL, "a bound call is made, called and released");
-    for (int i = 0; i < 3; i++) {
-      probe.creates = probe.destroys = 0;
-      if (tenon_bound_create(t->op, t->attrs, &bound) != TENON_OK) break;
-      tenon_status_t status = tenon_bound_call(bound, t->inputs, outputs, 0);
-      for (uint32_t o = 0; o < t->op->output_count && status == TENON_OK; o++)
-        tenon_tensor_release(outputs[o]), outputs[o] = NULL;
-      tenon_bound_release(bound);
-      if (probe.creates != probe.destroys)
-        finding(t, NULL, "each state that create made is destroyed once", "correct TENON_STATE",
-                "%lld states were created, %lld destroyed", (long long)probe.creates, (long long)probe.destroys);
-    }
-  }
-}
 
 /* The inputs that a call gets: written ones are copies. */
 static bool call_once(trial_t *t) {
@@ -51,9 +33,55 @@ static bool call_bound(trial_t *t) {
 }
 
 static void name_place(void *address, tn_text_t *text) {
+  Dl_info info;
   tn_sources_t *sources = tn_sources_open();
-  if (!tn_source_add(sources, (tenon_any_fn)(uintptr_t)((char *)address - 1), text)) tn_text_add(text, "%p", address);
+  bool is_named = tn_source_add(sources, (tenon_any_fn)(uintptr_t)((char *)address - 1), text);
+  if (!is_named && dladdr(address, &info) && info.dli_fname) {
+    const char *name = strrchr(info.dli_fname, '/');
+    tn_text_add(text, "%s+%#lx", name ? name + 1 : info.dli_fname,
+                (unsigned long)((char *)address - (char *)info.dli_fbase));
+  }
   tn_sources_close(sources);
+}
+
+/* What create takes, destroy gives back. */
+static void check_memory(trial_t *t) {
+  int64_t bytes = 0;
+  void *address;
+  tn_text_t place = {0};
+  for (int i = 0; i < WARM; i++)
+    if (!call_bound(t)) return;
+  intercept_begin(true);
+  for (int i = 0; i < ROUNDS; i++) call_bound(t);
+  intercept_end();
+  int64_t count = intercept_live(&bytes, &address);
+  if (count < ROUNDS) return;
+  name_place(address, &place);
+  finding(t, NULL, "destroy frees all that create allocated", "free every part of the state",
+          "%d states left %lld blocks of %lld bytes, asked for at %s", ROUNDS, (long long)count, (long long)bytes,
+          tn_text_get(&place));
+  tn_text_clear(&place);
+}
+
+static void balance(const subject_t *subject) {
+  trials_t all = trials(subject, false);
+  for (trial_t *t; (t = trials_next(&all));) {
+    tenon_bound_t *bound = NULL;
+    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+    doing(t, NULL, "a bound call is made, called and released");
+    for (int i = 0; i < 3; i++) {
+      probe.creates = probe.destroys = 0;
+      if (tenon_bound_create(t->op, t->attrs, &bound) != TENON_OK) break;
+      tenon_status_t status = tenon_bound_call(bound, t->inputs, outputs, 0);
+      for (uint32_t o = 0; o < t->op->output_count && status == TENON_OK; o++)
+        tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+      tenon_bound_release(bound);
+      if (probe.creates != probe.destroys)
+        finding(t, NULL, "each state that create made is destroyed once", "correct TENON_STATE",
+                "%lld states were created, %lld destroyed", (long long)probe.creates, (long long)probe.destroys);
+    }
+    if (!has_findings()) check_memory(t);
+  }
 }
 
 static void leak(const subject_t *subject) {

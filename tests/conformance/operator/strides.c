@@ -1,19 +1,30 @@
 /* strides: the same elements, lying otherwise. */
 #include "run.h"
 
+/* What it does to a written input's extents goes by where it lies. */
+static bool changes_headers(const trial_t *t, const ran_t *plain) {
+  for (uint32_t i = 0; i < t->op->input_count; i++)
+    if (plain->written[i] && tenon_count(plain->written[i]) != tenon_count(t->inputs[i])) return true;
+  return false;
+}
+
 static void lie(const subject_t *subject, uint8_t how, const char *what, const char *advice) {
+  uint64_t read = 0; /* inputs that are written to are dense, unless a kernel says "strided" */
+  for (uint32_t i = 0; i < subject->op->input_count; i++)
+    if (!subject->op->schema.inputs[i].is_written) read |= (uint64_t)1 << i;
+  if (!read) return;
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t plain;
     run_plainly(t, &plain);
-    bool fine = plain.status == TENON_OK;
-    if (fine) fine = run_and_compare(t, &(way_t){.lie = how}, &plain, NULL, what, advice);
+    bool fine = plain.status == TENON_OK && !changes_headers(t, &plain);
+    if (fine) fine = run_and_compare(t, &(way_t){.lie = how, .which = read}, &plain, NULL, what, advice);
     for (uint32_t i = 0; i < t->op->input_count && fine && t->op->input_count > 1; i++)
-      if (t->inputs[i])
+      if (t->inputs[i] && read >> i & 1)
         fine = run_and_compare(t, &(way_t){.lie = how, .which = (uint64_t)1 << i}, &plain, NULL, what, advice);
     if (fine && (how == LIE_GAPS || how == LIE_TURNED))
-      fine = run_and_compare(t, &(way_t){.lie = how, .gives = true, .lies_given = true, .poison = 0x55}, &plain, NULL,
-                             what, advice);
+      fine = run_and_compare(t, &(way_t){.lie = how, .gives = true, .which = read, .lies_given = true, .poison = 0x55},
+                             &plain, NULL, what, advice);
     ran_free(&plain);
   }
 }
@@ -44,6 +55,6 @@ const check_t checks_strides[] = {
     {"read.turned", "Inputs and results with their axes in the other order.", NULL, lacks_purity, turned},
     {"read.spread", "Inputs whose axes of extent 1 have strides of 0.", NULL, lacks_purity, spread},
     {"strides.negative", "Inputs whose last axis goes backwards.", NULL, lacks_purity, negative},
-    {"strides.offset", "Inputs that begin some rows behind their memory's beginning.", NULL, lacks_purity, offset},
+    {"strides.offset", "Inputs that begin 48 bytes behind their memory's beginning.", NULL, lacks_purity, offset},
     {"strides.unaligned", "Inputs that are aligned to their elements only.", NULL, lacks_purity, unaligned},
     {NULL, NULL, NULL, NULL, NULL}};

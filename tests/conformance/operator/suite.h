@@ -17,13 +17,15 @@ typedef struct subject_t { /* an operator under test */
 typedef struct options_t {
   const char *library; /* NULL: the built-in operators */
   const char *samples; /* a folder of recorded calls; NULL: none */
-  const char *ops[64], *cases[64];
-  int32_t op_count, case_count;
+  const char *ops[64], *cases[64], *excepts[64];
+  int32_t op_count, case_count, except_count;
   uint64_t seed;
   double limit; /* seconds, of one case */
   int32_t jobs;
   bool quick, first, list, json, verbose, no_notes;
   const char *junit; /* file; NULL: none */
+  const char *with;  /* the Python file that --samples is of; NULL: none */
+  const char *save;  /* folder for the calls to try, which are then not tried; NULL: none */
 } options_t;
 extern options_t options;
 
