@@ -20,6 +20,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   struct tn_library_t *older; /* the generation before; it stays until the newest goes */
   uint64_t replaced;          /* number of the reload that put another in its place, 0: none; atomic */
   tn_file_identity_t file;    /* as it was when it was loaded */
+  uint32_t load_flags;        /* TENON_LOAD_..., by which it is loaded anew */
   const char *name, *version, *path, *about;
   const tenon_descriptor_t *descriptor; /* that it was made of, which stays as long */
   uint32_t op_count;

@@ -224,7 +224,7 @@ static tenon_status_t enter(load_t *load) {
   if (load->old) {
     TN_TRY(tn_registry_replace(load->old, load->descriptor, load->path, &load->offences, &load->library));
     load->library->dynlib = load->dynlib;
-    load->library->file = load->identity;
+    load->library->file = load->identity, load->library->load_flags = load->flags;
     return TENON_OK;
   }
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
@@ -233,7 +233,7 @@ static tenon_status_t enter(load_t *load) {
                          &load->offences, &load->library));
   if (load->is_bridge) tn_dynlib_keep(load->dynlib);
   else load->library->dynlib = load->dynlib;
-  load->library->file = load->identity;
+  load->library->file = load->identity, load->library->load_flags = load->flags;
   load->is_new = true;
   return TENON_OK;
 }
@@ -311,7 +311,7 @@ static tenon_status_t reload(load_t *load) {
   load->old = tn_library_now(load->old);
   if (!load->given) load->given = load->old->path;
   if (!load->old->dynlib) status = tn_fail(TENON_PRECONDITION, "it was not loaded from a file of Tenon's own kind");
-  load->flags = __atomic_load_n(&load->old->is_unloadable, __ATOMIC_RELAXED) ? TENON_LOAD_UNLOADABLE : 0;
+  load->flags = load->old->load_flags;
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load->library; i++)
     status = steps[i](load);
   if (status != TENON_OK) tn_dynlib_close(load->dynlib);

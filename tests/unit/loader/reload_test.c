@@ -232,6 +232,61 @@ TEST("each bound call and executable has a state of its own after it, too") {
   tenon_shutdown();
 }
 
+/* y = if (true) more(x) else x, of one number. */
+static tenon_executable_t *executable_of_if(void) {
+  tenon_graph_t *bodies[2], *graph = NULL;
+  tenon_builder_t *builder = NULL;
+  tenon_executable_t *executable = NULL;
+  tenon_attrs_t *attrs = NULL;
+  const tenon_value_t *values = NULL;
+  tenon_edge_t x, condition, y;
+  for (int i = 0; i < 2; i++) {
+    CHECK_STATUS(tenon_builder_create(&builder), TENON_OK);
+    CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 0, NULL, &x), TENON_OK);
+    const tenon_operand_t operand = {1, &x};
+    y = x;
+    if (!i) CHECK_STATUS(tenon_builder_node(builder, NULL, op_of("changing::more"), NULL, &operand, &y, 1), TENON_OK);
+    CHECK_STATUS(tenon_builder_output(builder, "y", y), TENON_OK);
+    CHECK_STATUS(tenon_builder_finish(builder, &bodies[i]), TENON_OK);
+    tenon_builder_release(builder);
+  }
+  CHECK_STATUS(tenon_attrs_create(op_of("core::if"), &attrs), TENON_OK);
+  for (int i = 0; i < 2; i++)
+    CHECK_STATUS(
+        tenon_attrs_set(attrs, i ? "else" : "then", &(tenon_value_t){.kind = TENON_KIND_GRAPH, .as.graph = bodies[i]}),
+        TENON_OK);
+  CHECK_STATUS(tenon_attrs_int(attrs, "count", 1), TENON_OK);
+  CHECK_STATUS(tenon_attrs_values(attrs, &values), TENON_OK);
+  CHECK_STATUS(tenon_builder_create(&builder), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(builder, "condition", tenon_dtype(TENON_BOOL), 0, NULL, &condition), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 0, NULL, &x), TENON_OK);
+  const tenon_operand_t operands[] = {{1, &condition}, {1, &x}};
+  CHECK_STATUS(tenon_builder_node(builder, NULL, op_of("core::if"), values, operands, &y, 1), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(builder, "y", y), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(builder, &graph), TENON_OK);
+  CHECK_STATUS(tenon_executable_create(graph, NULL, &executable), TENON_OK);
+  tenon_attrs_release(attrs), tenon_builder_release(builder), tenon_graph_release(graph);
+  for (int i = 0; i < 2; i++) tenon_graph_release(bodies[i]);
+  return executable;
+}
+
+TEST("graphs within graphs are prepared anew, too") {
+  tenon_library_t *library = begin(0);
+  tenon_executable_t *executable = executable_of_if();
+  tenon_tensor_t *inputs[] = {tensor_of("bool[] 1"), tensor_of("f32[] 0")}, *y = NULL;
+  const char *const steps[] = {"-DBY=1", "-DBY=5", "-DBY=7"}, *const expected[] = {"f32[] 1", "f32[] 5", "f32[] 7"};
+  for (int i = 0; i < 3; i++) {
+    build(steps[i], NULL);
+    CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
+    CHECK_STATUS(tenon_executable_run(executable, inputs, &y, NULL), TENON_OK);
+    CHECK_TENSOR(y, expected[i]);
+    tenon_tensor_release(y), y = NULL;
+  }
+  tenon_tensor_release(inputs[0]), tenon_tensor_release(inputs[1]);
+  tenon_executable_release(executable), tenon_library_release(library);
+  tenon_shutdown();
+}
+
 TEST("results are inferred anew by old handles, and such as do not fit any more are refused") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *repeat = op_of("changing::repeat");
