@@ -37,6 +37,7 @@ def main():
     small, large = figures["shared_64"]["median_us"], figures[f"shared_{64 << 20}"]["median_us"]
     print(f"limits: spinning {spinning:.2f} of {SPINNING_US} us, idle {idle:.1f} of {IDLE_US} us, 64 MiB shared {large / small:.2f} times 64 bytes")
     report.save("isolated", figures, [["an isolated call, both sides spinning; from idle", f"{spinning:.2f} us; {idle:.0f} us"],
+                                      ["the first isolated call after a crash", f"{figures['recovery_64']['median_us'] / 1e3:.1f} ms"],
                                       ["an isolated call with 64 MiB shared, against 64 bytes", f"{large / small:.2f} times"]])
 
 

@@ -1,6 +1,7 @@
 /* Calls of an operator that touches one element, isolated: isolated LIBRARY ROUNDS.  A line for each case: name, bytes of each
  * tensor, then nanoseconds of a call: median, 10th and 90th percentile.  Results are given.  `spinning`: one call right after another;
- * `idle`: 2 ms after the last one; `shared`: tensors lie in the memory that both sides share; `copied`: in the program's own. */
+ * `idle`: 2 ms after the last one; `shared`: tensors lie in the memory that both sides share; `copied`: in the program's own;
+ * `recovery`: the first call after a crash. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,25 @@ static void measure(const char *name, tenon_library_t *library, const tenon_op_t
   tenon_tensor_release(in), tenon_tensor_release(out);
 }
 
+/* The first call after a crash: it starts the process anew. */
+static void measure_recovery(const tenon_op_t *touch, const tenon_op_t *fall) {
+  enum { ROUNDS = 50 };
+  const int64_t shape[1] = {16};
+  tenon_tensor_t *in, *out;
+  need(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &in));
+  need(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &out));
+  memset(in->data, 0, 64);
+  for (int i = 0; i < ROUNDS; i++) {
+    if (tenon_op_run(fall, NULL, &in, &out) == TENON_OK) exit(1);
+    const double begin = now();
+    need(tenon_op_run(touch, NULL, &in, &out));
+    times[i] = now() - begin;
+  }
+  qsort(times, ROUNDS, sizeof *times, compare);
+  printf("recovery 64 %.0f %.0f %.0f\n", times[ROUNDS / 2], times[ROUNDS / 10], times[ROUNDS * 9 / 10]);
+  tenon_tensor_release(in), tenon_tensor_release(out);
+}
+
 int main(int argc, char **argv) {
   static const int64_t sizes[] = {64, 4 << 10, 256 << 10, 4 << 20, 64 << 20};
   const int rounds = argc > 2 ? atoi(argv[2]) : 0;
@@ -72,6 +92,9 @@ int main(int argc, char **argv) {
     measure("shared", library, op, sizes[i], rounds, 0);
     measure("copied", NULL, op, sizes[i], fewer, 0);
   }
+  const tenon_op_t *fall;
+  need(tenon_op_find("touch::fall", &fall));
+  measure_recovery(op, fall);
   tenon_library_release(library);
   tenon_shutdown();
   return 0;

@@ -1,4 +1,5 @@
-/* An operator that looks at one element and writes one, however large its tensors are: what is left is the cost of calling it. */
+/* An operator that looks at one element and writes one, however large its tensors are: what is left is the cost of calling it; and one that
+ * crashes. */
 #include <tenon/op.h>
 
 static tenon_status_t touch(tenon_call_t *call) {
@@ -6,6 +7,13 @@ static tenon_status_t touch(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static tenon_status_t fall(tenon_call_t *call) {
+  *(volatile float *)(tenon_count(call->inputs[0]) < 0 ? call->outputs[0]->data : 0) = 1;
+  return TENON_OK;
+}
+
 TENON_LIBRARY(touch, "1.0.0",
+              TENON_OP("fall(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+                       TENON_KERNEL("cpu", fall)),
               TENON_OP("touch(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
                        TENON_KERNEL("cpu", touch)))

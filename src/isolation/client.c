@@ -201,7 +201,9 @@ void tn_clients_in_child(void) {
     tn_shared_unmap(client->control, sizeof *client->control);
     tn_shared_close(client->control_descriptor);
     client->control = NULL, client->control_descriptor = -1;
-    client->share = NULL; /* the parent's: tensors in it stay, as memory */
+    if (client->share) client->share->room.lock = unlocked;
+    tn_share_release(client->share); /* the parent's: tensors in it stay, as memory */
+    client->share = NULL;
     for (uint32_t i = 0; i < client->wanted.child_count; i++) {
       tn_child_t *child = &client->children[i];
       child->starting = child->lock = unlocked, child->is_alive = 0, child->free = all_slots(client),

@@ -11,10 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/status.h"
-
-extern char **environ;
 
 enum { PATH_SIZE = 4096, ABOVE = 16 /* descriptors that are copied to low numbers are none of those */ };
 
@@ -55,7 +54,8 @@ static int spawn_with(const char *path, const int *descriptors, pid_t *out_proce
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0); /* what a terminal sends to the host is not for it */
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  if (!problem) problem = posix_spawn(out_process, path, &actions, &attributes, arguments, environ);
+  if (!problem)
+    problem = posix_spawn(out_process, path, &actions, &attributes, arguments, tn_environment_of_children());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return problem;

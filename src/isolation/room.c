@@ -2,6 +2,7 @@
 #include "isolation/room.h"
 
 #include "base/memory.h"
+#include "isolation/keeper.h"
 
 enum { GRAIN = 64, PAGE = 4096, GROWS_BY = 4 << 20, CACHED_MOST = 256 << 20, FORGET_LEAST = 64 << 10 };
 
@@ -21,7 +22,8 @@ static bool grow(tn_room_t *room, uint64_t end) {
 }
 
 bool tn_room_begin(tn_room_t *room, int descriptor, void *base, uint64_t first, uint64_t size) {
-  *room = (tn_room_t){.descriptor = descriptor, .base = base, .begin = first, .size = size, .grown = first};
+  *room = (tn_room_t){
+      .owner = tn_process_id(), .descriptor = descriptor, .base = base, .begin = first, .size = size, .grown = first};
   if (!(room->holes = tn_allocate(sizeof *room->holes))) return false;
   *room->holes = (tn_hole_t){NULL, first, size - first};
   return true;
@@ -61,7 +63,7 @@ void tn_room_give(tn_room_t *room, uint64_t offset, uint64_t size) {
   tn_mutex_lock(&room->lock);
   if (size >= FORGET_LEAST && room->cached + size > CACHED_MOST) {
     uint64_t first = rounded(offset, PAGE), last = (offset + size) / PAGE * PAGE;
-    if (last > first) tn_shared_forget(room->descriptor, first, last - first);
+    if (last > first && room->owner == tn_process_id()) tn_shared_forget(room->descriptor, first, last - first);
   } else {
     room->cached += size;
   }

@@ -9,10 +9,11 @@
 typedef struct tn_room_t {
   tn_mutex_t lock;
   int descriptor;
-  char *base;              /* of the mapping */
-  uint64_t begin, size;    /* where the room begins in it, and where the mapping ends */
-  uint64_t grown;          /* size of the file: what lies past it cannot be touched */
-  uint64_t cached;         /* bytes that are free and may still have memory */
+  int32_t owner;        /* the process that made it: a child of fork lets go of tensors that are its parent's still */
+  char *base;           /* of the mapping */
+  uint64_t begin, size; /* where the room begins in it, and where the mapping ends */
+  uint64_t grown;       /* size of the file: what lies past it cannot be touched */
+  uint64_t cached;      /* bytes that are free and may still have memory */
   struct tn_hole_t *holes; /* free parts, in order */
 } tn_room_t;
 

@@ -186,6 +186,23 @@ TEST("a child of fork has processes of its own, and its parent's go on") {
   unload(library);
 }
 
+TEST("a child of fork that lets a shared tensor go leaves it to its parent as it was") {
+  tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
+  tenon_tensor_t *large = NULL;
+  const int64_t shape[1] = {300 << 18}; /* more than is kept for later */
+  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &large), TENON_OK);
+  ((float *)large->data)[shape[0] / 2] = 7;
+  const int child = fork();
+  if (child == 0) {
+    tenon_tensor_release(large);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  CHECK(((float *)large->data)[shape[0] / 2] == 7);
+  tenon_tensor_release(large);
+  unload(library);
+}
+
 typedef struct caller_t {
   pthread_t thread;
   float first;
@@ -294,6 +311,28 @@ TEST("files may be read where that is allowed, and in folders that are allowed")
   tenon_tensor_t *out = NULL;
   CHECK_STATUS(call_op("reads_file::act", NULL, (const char *const[]){"f32[1] 0"}, &out), TENON_DENIED);
   CHECK_TEXT(tenon_error(), "the file could not be read");
+  unload(library);
+}
+
+TEST("sockets, and files to write, are there where that is allowed") {
+  static const char *const tmp[] = {"/tmp"}, *const elsewhere[] = {"/nowhere"}, *const input[] = {"f32[1] 0"};
+  static const char made[] = "/tmp/tenon-misbehaves";
+  tenon_tensor_t *out = NULL;
+  tenon_library_t *library = load(MISBEHAVING("connects"), (tenon_isolation_t){.allow = TENON_ALLOW_NETWORK});
+  CHECK_STATUS(call_op("connects::act", NULL, input, &out), TENON_OK);
+  tenon_tensor_release(out), out = NULL;
+  unload(library);
+  tenon_isolation_t isolation = {.allow = TENON_ALLOW_WRITE, .writable = elsewhere, .writable_count = 1};
+  library = load(MISBEHAVING("writes_file"), isolation);
+  CHECK_STATUS(call_op("writes_file::act", NULL, input, &out), TENON_DENIED);
+  CHECK_TEXT(tenon_error(), "the file could not be made");
+  CHECK(access(made, F_OK) != 0);
+  unload(library);
+  isolation.writable = tmp;
+  library = load(MISBEHAVING("writes_file"), isolation);
+  CHECK_STATUS(call_op("writes_file::act", NULL, input, &out), TENON_OK);
+  tenon_tensor_release(out);
+  CHECK(unlink(made) == 0);
   unload(library);
 }
 
