@@ -30,8 +30,8 @@ def offences(path, text):
             yield f"{path}: a public header includes {name}"
     if room[0] == "src" and room[-1] != "environment_posix.c" and re.search(r"\bgetenv\(", text):
         yield f"{path}: getenv belongs in src/base/environment_posix.c: tn_environment does not heed it in set-uid programs"
-    if room[0] == "devices" and re.search(r"\bgetenv\(", text):
-        yield f"{path}: a device asks by secure_getenv, which gives nothing in set-uid programs"
+    if room[0] in ("devices", "ops", "bridges") and re.search(r"\bgetenv\(", text):
+        yield f"{path}: what libtenon loads asks by secure_getenv, which gives nothing in set-uid programs"
     if room[0] in ("src", "tools") and not path.endswith("_posix.c") and POSIX.search(text):
         yield f"{path}: POSIX headers belong in *_posix.c"
 

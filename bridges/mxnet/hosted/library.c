@@ -80,9 +80,9 @@ static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
     return TENON_UNIMPLEMENTED;
   }
   if (!find_functions(l, why, capacity)) return TENON_INVALID;
-  if (!check_number(getenv("TENON_MXNET_VERSION"), &number)) {
+  if (!check_number(secure_getenv("TENON_MXNET_VERSION"), &number)) {
     snprintf(why, capacity, "TENON_MXNET_VERSION='%s': expected a number such as 10901 for 1.9.1",
-             getenv("TENON_MXNET_VERSION"));
+             secure_getenv("TENON_MXNET_VERSION"));
     return TENON_INVALID;
   }
   int result = guard_call(initialize, &(initialize_t){l, number}, why, capacity);
