@@ -128,7 +128,11 @@ run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
-run_debug() { "$python" tests/acceptance/debug_test.py; }
+run_debug() {
+  local log=$logs/debug-parts.log part
+  for part in debug debug_tools doctor; do "$python" "tests/acceptance/${part}_test.py" || true; done 2>&1 | tee "$log"
+  parts_of "$log" 3
+}
 run_sanitize() { scripts/sanitize.sh quick; }
 run_failures() { scripts/failures.sh 50; }
 run_fuzz() { scripts/fuzz.sh 20; }

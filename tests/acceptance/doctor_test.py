@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""What keeps libraries from being loaded: sanitizers, and what `tenon doctor` says of files that compilers made."""
+import re
+import shutil
+import sys
+import unittest
+
+from debug_kit import *
+
+
+def setUpModule():
+    build_toy()
+
+
+class Sanitizers(unittest.TestCase):
+    BAD = r"""
+#include <tenon/op.h>
+#include <stdlib.h>
+static tenon_status_t past(tenon_call_t *call) {
+  char *room = malloc(10);
+  room[call->size - call->size + 10] = 1;
+  *(float *)call->outputs[0]->data = room[3];
+  free(room);
+  return TENON_OK;
+}
+static tenon_status_t fine(tenon_call_t *call) { return *(float *)call->outputs[0]->data = 1, TENON_OK; }
+TENON_LIBRARY(toy, "1.0.0",
+  TENON_OP("past(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", past)),
+  TENON_OP("fine(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fine)))
+"""
+
+    def check(self, compiler):
+        if not shutil.which(compiler):
+            self.skipTest(f"{compiler} is not installed")
+        path = library(f"sanitized_{compiler}", self.BAD, "-fsanitize=address", compiler=compiler)
+        for command in (("ops", path), ("doctor", path)):
+            out, err = tenon(*command, code=1)
+            found = re.search(r"built with -fsanitize=address.*LD_PRELOAD=(\S+) in its environment", out + err)
+            self.assertTrue(found, out + err)
+        self.assertIn("toy::past", tenon("ops", path, env={"LD_PRELOAD": found[1], "ASAN_OPTIONS": "detect_leaks=0"})[0])
+        one = lambda kind: model(f"sanitized_{kind}", node(kind, "x", "y", "node", "toy"))
+        quiet = {"ASAN_OPTIONS": "detect_leaks=0"}
+        tenon("run", one("fine"), "--ops", path, "--input", "ones", "--sanitizer", env=quiet)
+        _, err = tenon("run", one("past"), "--ops", path, "--input", "ones", "--sanitizer", env=quiet, code=None)
+        self.assertIn("AddressSanitizer: heap-buffer-overflow", err)
+        self.assertRegex(err, rf"in past .*sanitized_{compiler}\.c:6")
+
+    def test_a_library_of_gcc_says_what_to_preload_and_works_so(self):
+        self.check("gcc")
+
+    def test_a_library_of_clang_says_what_to_preload_and_works_so(self):
+        self.check("clang")
+
+
+class Doctor(unittest.TestCase):
+    OP = '#include <tenon/op.h>\n%s\nstatic tenon_status_t f(tenon_call_t *call) { %s; return TENON_OK; }\nTENON_LIBRARY(toy, "1.0.0", ' \
+         'TENON_OP("f(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", f)))\n'
+
+    def doctor(self, path, loads=False):
+        out, _ = tenon("doctor", path, code=0 if loads else 1)
+        if not loads:
+            _, err = tenon("ops", path, code=1)  # it does not
+            self.assertIn("cannot load", err)
+        return out
+
+    def stub(self, name, versions, source):
+        """A library of that name with symbols of these versions, to link with, which is not there when the other is loaded."""
+        (HERE / "stub.c").write_text(source)
+        (HERE / "stub.map").write_text(versions)
+        run("gcc", "-shared", "-fPIC", "-nostdlib", "stub.c", f"-Wl,-soname,{name}", "-Wl,--version-script=stub.map", "-o", name)
+        return HERE / name
+
+    def test_a_dependency_that_is_nowhere(self):
+        self.stub("libvanished2.so.3", "{ global: *; };", "int vanished(void) { return 1; }")
+        path = library("needs", self.OP % ("int vanished(void);", "(void)vanished()"), HERE / "libvanished2.so.3", "-Wl,-rpath,/nowhere/lib")
+        (HERE / "libvanished2.so.3").unlink()
+        out = self.doctor(path)
+        self.assertIn("it needs libvanished2.so.3, which is nowhere", out)
+        self.assertIn("looked in its own run path /nowhere/lib, the system's folders", out)
+        self.assertIn("on Debian the package may be libvanished2-3", out)
+        self.assertNotIn("which neither it", out)  # it would define the symbol
+
+    def test_symbols_that_nothing_defines_are_named_for_people(self):
+        path = library("undefined", self.OP % ("namespace linear { float solve(const float *x, int n); }\nextern \"C\" void cudaFree(void *);\n"
+                                               "extern \"C\" void other(void);", "linear::solve(nullptr, 1); cudaFree(nullptr); other()"), compiler="g++")
+        out = self.doctor(path)
+        self.assertIn("it uses linear::solve(float const*, int) (_ZN6linear5solveEPKfi)", out)
+        self.assertIn("other, which neither it nor what it needs defines; link the library that defines it", out)
+        self.assertIn("it uses cudaFree, which neither it nor what it needs defines; CUDA's runtime", out)
+
+    def test_a_glibc_that_is_too_new(self):
+        stub = self.stub("libc.so.6", "GLIBC_2.99 { global: *; };", "int of_tomorrow(void) { return 1; }")
+        path = library("tomorrow", self.OP % ("int of_tomorrow(void);", "(void)of_tomorrow()"), "-nostdlib", stub)
+        stub.unlink()
+        out = self.doctor(path)
+        self.assertRegex(out, r"it was built with glibc 2.99 or newer \(libc.so.6 asks for GLIBC_2.99\), this system has 2\.\d+: build it here")
+
+    def test_a_cplusplus_library_that_is_too_new(self):
+        stub = self.stub("libstdc++.so.6", "GLIBCXX_3.4.99 { global: *; };", "int of_tomorrow(void) { return 1; }")
+        path = library("modern", self.OP % ("int of_tomorrow(void);", "(void)of_tomorrow()"), stub)
+        stub.unlink()
+        self.assertRegex(self.doctor(path), r"it was built with the C\+\+ library of a newer gcc \(it asks for GLIBCXX_3.4.99\), \S+ is older")
+
+    def test_the_wrong_linker_for_cplusplus(self):
+        (HERE / "linker.cc").write_text('#include <stdexcept>\n' + self.OP % ("", 'throw std::runtime_error("no")'))
+        run("g++", "-c", "-fPIC", f"-I{ROOT / 'include'}", "linker.cc", "-o", "linker.o")
+        run("gcc", "-shared", "linker.o", "-o", "linker.so", "-nodefaultlibs", "-lc")
+        out, _ = tenon("doctor", "linker.so", code=None)  # where this process has it already, it loads
+        if "problems: none" not in out:
+            self.assertIn("the C++ library: link it by g++, not gcc", out)
+
+    def test_the_other_abi_of_cplusplus(self):
+        other = library("old_abi", "#include <string>\nint measure(const std::string &text) { return (int)text.size(); }\n",
+                        "-D_GLIBCXX_USE_CXX11_ABI=0", compiler="g++")
+        path = library("new_abi", self.OP % ("#include <string>\nint measure(const std::string &text);", 'measure("a")'), other, compiler="g++")
+        out = tenon("doctor", path, env={"LD_LIBRARY_PATH": str(HERE)}, code=1)[0]
+        self.assertRegex(out, r"it uses measure\(std::__cxx11::basic_string.*for the other ABI of C\+\+, build both with the same")
+
+    def test_the_run_time_of_a_compiler_that_is_not_linked(self):
+        path = library("covered", self.OP % ("void __gcov_init(void *p);", "__gcov_init(0)"))
+        self.assertIn("it uses __gcov_init, which neither it nor what it needs defines; it was built with --coverage", self.doctor(path))
+
+    def test_another_machine(self):
+        if not shutil.which("clang"):
+            self.skipTest("clang is not installed")
+        (HERE / "arm.c").write_text("void *tenon_library(void) { return 0; }\n")
+        try:
+            run("clang", "--target=aarch64-linux-gnu", "-c", "-fPIC", "arm.c", "-o", "arm.o")
+        except AssertionError:
+            self.skipTest("clang has no aarch64")
+        linker = shutil.which("ld.lld") or shutil.which("ld.lld-14") or shutil.which("aarch64-linux-gnu-ld")
+        if linker:
+            run(linker, "-shared", "arm.o", "-o", "arm.so")
+            self.assertIn("built for aarch64, this process is x86-64", self.doctor(HERE / "arm.so"))
+        out, _ = tenon("doctor", "arm.o", code=1)
+        self.assertIn("built for aarch64, this process is x86-64", out)
+        self.assertNotIn("which neither it", out)
+
+    def test_another_libc(self):
+        stub = self.stub("libc.musl-x86_64.so.1", "{ global: *; };", "int of_musl(void) { return 1; }")
+        path = library("musl", self.OP % ("int of_musl(void);", "(void)of_musl()"), stub)
+        stub.unlink()
+        self.assertIn("it needs libc.musl-x86_64.so.1: it was built for musl", self.doctor(path))
+
+    def test_a_stack_of_code_and_code_that_is_changed_are_noted(self):
+        path = library("stack", self.OP % ("", "call->phase++"), "-Wl,-z,execstack")
+        self.assertIn("it asks for a stack that can be run as code", self.doctor(path, loads=True))
+        (HERE / "text.s").write_text(".globl here\n.text\nhere: .quad here\n.section .note.GNU-stack,\"\",@progbits\n")
+        run("gcc", "-c", "text.s", "-o", "text.o")
+        path = library("text", self.OP % ("", "call->phase++"), HERE / "text.o", "-Wl,-z,notext")
+        self.assertIn("its code is changed when it is loaded (text relocations)", self.doctor(path, loads=True))
+
+    def test_a_good_library_has_no_problem(self):
+        out = self.doctor(HERE / "toy.so", loads=True)
+        self.assertIn("problems: none", out)
+        self.assertNotIn("note:", out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
