@@ -7,9 +7,9 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(layers format header unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
+suites=(layers format header unit devices check dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
 declare -A about=(
-  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
+  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [check]="tenon check on built-in operators, examples, a library of MXNet's interface, planted defects and their right twins" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
   [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [sanitize]="a share of the tests under sanitizers")
@@ -33,6 +33,12 @@ run_unit() {
   scripts/unit.sh "$build/tests"
 }
 run_devices() { "$python" tests/acceptance/devices_test.py; }
+run_check() {
+  local log=$logs/check-parts.log
+  "$python" tests/acceptance/check_test.py 2>&1 | tee "$log"
+  "$python" tests/acceptance/check_defects_test.py 2>&1 | tee -a "$log"
+  parts_of "$log" 2
+}
 run_dispatch() {
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/acceptance/dispatch_test.py

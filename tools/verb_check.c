@@ -11,7 +11,7 @@
 
 typedef struct check_t {
   const char *device, *settings, *ordinal; /* of devices */
-  texts_t cases;
+  texts_t cases, excepts;
   const char *seed, *limit, *jobs, *junit, *samples, *save, *with;
   bool quick, first, no_contents, no_notes, builtin, json, verbose, list;
 } check_t;
@@ -47,6 +47,8 @@ static bool add_flag(texts_t *command, const char *option, bool is_set) {
 static bool add_options(const check_t *check, texts_t *command) {
   bool fine = true;
   for (int32_t i = 0; i < check->cases.count; i++) fine = fine && add_value(command, "--case", check->cases.items[i]);
+  for (int32_t i = 0; i < check->excepts.count; i++)
+    fine = fine && add_value(command, "--except", check->excepts.items[i]);
   return fine && add_value(command, "--seed", check->seed) && add_value(command, "--limit", check->limit) &&
          add_flag(command, "--quick", check->quick) && add_flag(command, "--first", check->first) &&
          add_flag(command, "--json", check->json) && add_flag(command, "--verbose", check->verbose) &&
@@ -88,7 +90,8 @@ static int perform(const check_t *check, const texts_t *operands) {
 /* NULL: the options go together. */
 static const char *misfit(const check_t *check, const texts_t *operands) {
   bool of_devices = check->settings || check->ordinal || check->no_contents;
-  bool of_operators = check->jobs || check->junit || check->samples || check->save || check->no_notes || check->builtin;
+  bool of_operators = check->jobs || check->junit || check->samples || check->save || check->no_notes ||
+                      check->builtin || check->excepts.count;
   if (check->with && !check->samples)
     return "--with FILE.py is of `python -m tenon check`, which makes the calls for --samples";
   if (check->device && operands->count) return "with --device there are no further arguments";
@@ -107,6 +110,8 @@ static int run(const verb_t *verb, int argc, char **argv) {
       {"device", 0, OPTION_TEXT, "LIB", "check the devices of that library", &check.device},
       {"builtin", 0, OPTION_FLAG, NULL, "check the built-in operators", &check.builtin},
       {"case", 0, OPTION_TEXTS, "PREFIX", "only checks whose names begin so (strides.); may be repeated", &check.cases},
+      {"except", 0, OPTION_TEXTS, "[OP:]ID", "what is known and meant: findings of it are not told; may be repeated",
+       &check.excepts},
       {"seed", 0, OPTION_TEXT, "N", "of sizes and contents (1)", &check.seed},
       {"limit", 0, OPTION_TEXT, "S", "seconds after which a case hangs (10; of devices 60, without a move)",
        &check.limit},
@@ -133,7 +138,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   const char *wrong = code == OPTIONS_GO_ON ? misfit(&check, &line.operands) : NULL;
   if (wrong) code = say_usage("check", wrong);
   if (code == OPTIONS_GO_ON) code = perform(&check, &line.operands);
-  texts_free(&check.cases), texts_free(&line.operands);
+  texts_free(&check.cases), texts_free(&check.excepts), texts_free(&line.operands);
   return code;
 }
 

@@ -1,4 +1,5 @@
 /* check_operator: runs the conformance suite on the operators of a library.  `tenon check LIB.so` becomes it. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -17,26 +18,28 @@
 options_t options = {.seed = 1, .limit = 10};
 
 static void usage(FILE *to) {
-  fputs("usage: check_operator LIB.so [OP...] [option]...\n"
-        "       check_operator --builtin [OP...] [option]...\n\n"
-        "Checks the operators of a library against what they state, each check in a process of its own.\n\n"
-        "  --case ID        only this check, or those that begin so (\"strides.\"); @LABEL: only that call; may be "
-        "given again\n"
-        "  --seed N         of elements (1)\n"
-        "  --limit SECONDS  after which a check hangs (10)\n"
-        "  --quick          one call where several would be tried\n"
-        "  --first          end at the first finding\n"
-        "  --list           the checks, and what they are about; needs no library\n"
-        "  --verbose, -v    a line for each check\n"
-        "  -j N             processes at once (processors)\n"
-        "  --no-notes       findings only\n"
-        "  --samples DIR    recorded calls that are tried too\n"
-        "  --with FILE.py   which --samples is of: python -m tenon check LIB.so --with FILE.py makes both\n"
-        "  --save DIR       saves the calls that would be tried as folders, without results, and checks nothing\n"
-        "  --json           results as JSON\n"
-        "  --junit FILE     results as JUnit's XML\n"
-        "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
-        to);
+  fputs(
+      "usage: check_operator LIB.so [OP...] [option]...\n"
+      "       check_operator --builtin [OP...] [option]...\n\n"
+      "Checks the operators of a library against what they state, each check in a process of its own.\n\n"
+      "  --case ID        only this check, or those that begin so (\"strides.\"); @LABEL: only that call; may be "
+      "given again\n"
+      "  --except [OP:]ID what is known and meant: findings of it, on that operator, are not told; may be given again\n"
+      "  --seed N         of elements (1)\n"
+      "  --limit SECONDS  after which a check hangs (10)\n"
+      "  --quick          one call where several would be tried\n"
+      "  --first          end at the first finding\n"
+      "  --list           the checks, and what they are about; needs no library\n"
+      "  --verbose, -v    a line for each check\n"
+      "  -j N             processes at once (processors)\n"
+      "  --no-notes       findings only\n"
+      "  --samples DIR    recorded calls that are tried too\n"
+      "  --with FILE.py   which --samples is of: python -m tenon check LIB.so --with FILE.py makes both\n"
+      "  --save DIR       saves the calls that would be tried as folders, without results, and checks nothing\n"
+      "  --json           results as JSON\n"
+      "  --junit FILE     results as JUnit's XML\n"
+      "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
+      to);
 }
 
 static int list(void) {
@@ -50,16 +53,31 @@ static int list(void) {
 }
 
 static int read_options(int count, char **arguments) {
-  enum { CASE = 256, SEED, LIMIT, QUICK, FIRST, LIST, JSON, JUNIT, NOTES, SAMPLES, SAVE, WITH, BUILTIN, HELP };
-  static const struct option known[] = {
-      {"case", 1, 0, CASE},       {"seed", 1, 0, SEED},       {"limit", 1, 0, LIMIT}, {"quick", 0, 0, QUICK},
-      {"first", 0, 0, FIRST},     {"list", 0, 0, LIST},       {"json", 0, 0, JSON},   {"junit", 1, 0, JUNIT},
-      {"no-notes", 0, 0, NOTES},  {"samples", 1, 0, SAMPLES}, {"save", 1, 0, SAVE},   {"with", 1, 0, WITH},
-      {"builtin", 0, 0, BUILTIN}, {"verbose", 0, 0, 'v'},     {"help", 0, 0, HELP},   {0, 0, 0, 0}};
+  enum { CASE = 256, EXCEPT, SEED, LIMIT, QUICK, FIRST, LIST, JSON, JUNIT, NOTES, SAMPLES, SAVE, WITH, BUILTIN, HELP };
+  static const struct option known[] = {{"case", 1, 0, CASE},
+                                        {"except", 1, 0, EXCEPT},
+                                        {"seed", 1, 0, SEED},
+                                        {"limit", 1, 0, LIMIT},
+                                        {"quick", 0, 0, QUICK},
+                                        {"first", 0, 0, FIRST},
+                                        {"list", 0, 0, LIST},
+                                        {"json", 0, 0, JSON},
+                                        {"junit", 1, 0, JUNIT},
+                                        {"no-notes", 0, 0, NOTES},
+                                        {"samples", 1, 0, SAMPLES},
+                                        {"save", 1, 0, SAVE},
+                                        {"with", 1, 0, WITH},
+                                        {"builtin", 0, 0, BUILTIN},
+                                        {"verbose", 0, 0, 'v'},
+                                        {"help", 0, 0, HELP},
+                                        {0, 0, 0, 0}};
   bool is_builtin = false;
   for (int word; (word = getopt_long(count, arguments, "vj:", known, NULL)) != -1;) switch (word) {
     case CASE:
       if (options.case_count < 64) options.cases[options.case_count++] = optarg;
+      break;
+    case EXCEPT:
+      if (options.except_count < 64) options.excepts[options.except_count++] = optarg;
       break;
     case SEED: options.seed = strtoull(optarg, NULL, 0); break;
     case LIMIT: options.limit = atof(optarg); break;
@@ -109,9 +127,20 @@ static bool is_twin(const char *name) {
   return tenon_op_find(of, &op) == TENON_OK;
 }
 
+/* Libraries of others, which a bridge reads, do not say what suits their operators' gradients, nor which items of a list are written:
+ * `_backward_name` and `name.list` are the bridge's, and are not tried unless they are named. */
+static bool is_of_bridge(const tenon_op_t *op) {
+  if (options.op_count || !op->library || !op->library->path[0]) return false;
+  bool is_helper = strncmp(op->schema.name, "_backward_", 10) == 0 || strcmp(op->schema.overload, "list") == 0;
+  void *file = is_helper ? dlopen(op->library->path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+  bool is_own = !is_helper || !file || dlsym(file, "tenon_library");
+  if (file) dlclose(file);
+  return !is_own;
+}
+
 static void add_subject(const tenon_op_t *op) {
   char twin[600];
-  if (is_twin(op->name) || !is_asked(op)) return;
+  if (is_twin(op->name) || is_of_bridge(op) || !is_asked(op)) return;
   subjects = realloc(subjects, (size_t)(subject_count + 1) * sizeof *subjects);
   if (!subjects) abort();
   subject_t *s = &subjects[subject_count++];
@@ -147,6 +176,20 @@ static bool collect(void) {
   return true;
 }
 
+/* Bridges lie beside libtenon, which is in this program: in the build folder, or in lib of where it is installed. */
+static void find_bridges(void) {
+  static const char *const places[] = {"../bridges", "../../lib/tenon/bridges", "../../" TENON_LIBDIR "/tenon/bridges"};
+  text_t own = {NULL, 0, 0, false}, path = {NULL, 0, 0, false};
+  bool found = !system_own_folder(&own);
+  for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
+    text_clear(&path);
+    text_add(&path, "%s/%s", text_get(&own), places[i]);
+    found = system_is_folder(text_get(&path));
+    if (found) setenv("TENON_BRIDGE_PATH", text_get(&path), 0);
+  }
+  text_free(&own), text_free(&path);
+}
+
 static void fall(int number) { /* only calls that a handler may make */
   static const char words[] =
       "check_operator: the library crashes while it is loaded; tenon doctor LIB.so reads it without running it\n";
@@ -174,6 +217,7 @@ int main(int count, char **arguments) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", arguments);
   }
+  find_bridges();
   tenon_threads_set(2);
   if (!options.library) tn_registry_around = probe_descriptor;
   if (tenon_start() != TENON_OK) return fprintf(stderr, "check_operator: %s\n", tenon_error()), 2;

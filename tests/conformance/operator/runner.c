@@ -50,6 +50,17 @@ bool is_label_chosen(const char *label) {
   return !any;
 }
 
+/* "ID" or "ns::name:ID". */
+static bool is_excepted(const subject_t *subject, const char *id) {
+  size_t size = strlen(subject->name);
+  for (int32_t i = 0; i < options.except_count; i++) {
+    const char *e = options.excepts[i];
+    if (strncmp(e, subject->name, size) == 0 && e[size] == ':') e += size + 1;
+    if (strcmp(e, id) == 0) return true;
+  }
+  return false;
+}
+
 static bool is_check_chosen(const check_t *check) {
   char id[64];
   if (is_chosen(check->id)) return true;
@@ -207,6 +218,7 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     if (!said[i].id[0]) said[i].id = item->check->id;
     if (said[i].is_by_the_way && !take_seen(run, item, &said[i])) continue;
     if (!is_chosen(said[i].id) && !is_chosen(item->check->id)) continue;
+    if (is_excepted(item->subject, said[i].id)) continue;
     said[o.said_count++] = said[i];
     if (!said[i].is_note) o.kind = FAILED;
   }

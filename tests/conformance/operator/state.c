@@ -1,5 +1,6 @@
 /* state: what create made is destroyed, and what a call took is given back. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/source.h"
 #include "base/text.h"

@@ -17,8 +17,8 @@ typedef struct subject_t { /* an operator under test */
 typedef struct options_t {
   const char *library; /* NULL: the built-in operators */
   const char *samples; /* a folder of recorded calls; NULL: none */
-  const char *ops[64], *cases[64];
-  int32_t op_count, case_count;
+  const char *ops[64], *cases[64], *excepts[64];
+  int32_t op_count, case_count, except_count;
   uint64_t seed;
   double limit; /* seconds, of one case */
   int32_t jobs;
