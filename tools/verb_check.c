@@ -136,7 +136,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   command_line_t line = {verb, options, 0, -1, "LIB.so and operators", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   const char *wrong = code == OPTIONS_GO_ON ? misfit(&check, &line.operands) : NULL;
-  if (wrong) code = say_usage("check", wrong);
+  if (wrong) code = say_usage("check", "%s", wrong);
   if (code == OPTIONS_GO_ON) code = perform(&check, &line.operands);
   texts_free(&check.cases), texts_free(&check.excepts), texts_free(&line.operands);
   return code;

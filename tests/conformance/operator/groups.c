@@ -9,13 +9,15 @@
 extern const check_t checks_plain[], checks_types[], checks_shapes[], checks_writes[], checks_aliases[],
     checks_strides[], checks_sizes[], checks_values[], checks_attributes[], checks_optionals[], checks_state[],
     checks_gradients[], checks_batching[], checks_threads[], checks_pointers[], checks_isa[], checks_devices[],
-    checks_determinism[], checks_huge[], checks_environment[], checks_failures[], checks_graphs[], checks_recorded[];
+    checks_determinism[], checks_huge[], checks_environment[], checks_failures[], checks_graphs[], checks_extents[],
+    checks_recorded[];
 
 const check_t *const check_groups[] = {
-    checks_plain,    checks_types,       checks_shapes,     checks_writes,    checks_aliases,  checks_strides,
-    checks_sizes,    checks_values,      checks_attributes, checks_optionals, checks_state,    checks_gradients,
-    checks_batching, checks_threads,     checks_pointers,   checks_isa,       checks_devices,  checks_determinism,
-    checks_huge,     checks_environment, checks_failures,   checks_graphs,    checks_recorded, NULL};
+    checks_plain,    checks_types,     checks_shapes,      checks_writes,     checks_aliases,
+    checks_strides,  checks_sizes,     checks_values,      checks_attributes, checks_optionals,
+    checks_state,    checks_gradients, checks_batching,    checks_threads,    checks_pointers,
+    checks_isa,      checks_devices,   checks_determinism, checks_huge,       checks_environment,
+    checks_failures, checks_graphs,    checks_extents,     checks_recorded,   NULL};
 
 bool subject_is_pure(const subject_t *s) {
   bool writes = false;

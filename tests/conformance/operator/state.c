@@ -1,5 +1,4 @@
 /* state: what create made is destroyed, and what a call took is given back. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,14 +32,8 @@ static bool call_bound(trial_t *t) {
 }
 
 static void name_place(void *address, tn_text_t *text) {
-  Dl_info info;
   tn_sources_t *sources = tn_sources_open();
-  bool is_named = tn_source_at(sources, (uintptr_t)address - 1, text);
-  if (!is_named && dladdr(address, &info) && info.dli_fname) {
-    const char *name = strrchr(info.dli_fname, '/');
-    tn_text_add(text, "%s+%#lx", name ? name + 1 : info.dli_fname,
-                (unsigned long)((char *)address - (char *)info.dli_fbase));
-  }
+  tn_source_at(sources, (uintptr_t)address - 1, text);
   tn_sources_close(sources);
 }
 
