@@ -93,9 +93,17 @@ static void check_op(tn_definition_t *d, const tn_library_t *old, const tenon_op
   tn_text_clear(&holders);
 }
 
+static tn_library_t **place_of(const tn_library_t *library) { /* NULL: it is not there any more */
+  tn_library_t **place;
+  size_t index = 0;
+  while ((place = tn_registry_at(index)) && *place != library) index++;
+  return place;
+}
+
 static bool may_replace(tn_definition_t *d, const tn_library_t *old) {
   const tn_library_t *library = d->library;
   const size_t before = d->offence_count;
+  if (!place_of(old)) return tn_definition_offend(d, TENON_PRECONDITION, "the runtime was shut down"), false;
   if (strcmp(library->name, old->name) != 0)
     tn_definition_offend(d, TENON_INVALID, "it is library %s now, expected %s", library->name, old->name);
   if (library->device_count || old->device_count || library->bridge || old->bridge)
@@ -150,16 +158,14 @@ static void end_extensions(const tn_library_t *old) {
 
 /* Nothing here fails. */
 static void commit(tn_definition_t *d, tn_library_t *old, tn_slot_t *const *slots) {
-  tn_library_t *library = d->library, **place;
+  tn_library_t *library = d->library, **place = place_of(old);
   const uint64_t number = tn_registry_reloads() + 1;
-  size_t index = 0;
   for (uint32_t i = 0; i < library->op_count; i++) {
     const tenon_op_t *before = op_of(old, library->ops[i]->name);
     library->ops[i]->born = number;
     if (before) library->ops[i]->mixed = before->mixed;
     (void)tn_registry_put(library->ops[i]); /* the name is there: no memory is needed */
   }
-  while ((place = tn_registry_at(index)) && *place != old) index++;
   *place = library;
   library->older = old, library->first = old->first;
   library->is_unloadable = __atomic_load_n(&old->is_unloadable, __ATOMIC_RELAXED);

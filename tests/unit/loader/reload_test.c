@@ -204,6 +204,16 @@ TEST("handles, bound calls and executables go on with the new kernels") {
   tenon_shutdown();
 }
 
+TEST("a library of a runtime that was shut down is not reloaded") {
+  tenon_library_t *library = begin(0);
+  tenon_shutdown();
+  build("-DBY=2", NULL);
+  CHECK_STATUS(tenon_library_reload(library, NULL), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "the runtime was shut down");
+  tenon_library_release(library);
+  tenon_shutdown();
+}
+
 TEST("another file can take the place, and is the library's from then on") {
   tenon_library_t *library = begin(0);
   build_source("changing.c", "elsewhere.so", "-DBY=3", NULL);
