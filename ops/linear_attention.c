@@ -140,7 +140,7 @@ static tenon_status_t linear_attention_parts(tenon_call_t *call) {
   int64_t q_heads = call->attrs[Q_HEADS].as.i, heads = call->attrs[KV_HEADS].as.i, length = q->shape[1];
   int64_t keys = q->shape[2] / q_heads, values = v->shape[2] / heads, all = q_heads * values;
   int64_t shape[4] = {q->shape[0], heads, keys, values}, row_shape[3] = {q->shape[0], 1, all};
-  double scale = call->attrs[SCALE].as.f ? call->attrs[SCALE].as.f : 1 / sqrt((double)keys);
+  double scale = call->attrs[SCALE].as.f != 0 ? call->attrs[SCALE].as.f : 1 / sqrt((double)keys);
   if (!(outs = (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(length + 1) * sizeof *outs)))
     return TENON_MEMORY;
   if (state) {
