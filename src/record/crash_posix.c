@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "record/crash.h"
+#include "record/watch.h"
 
 enum { STACK = 64 << 10, COPY_STACK = 1 << 20, SECONDS = 10 };
 static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
@@ -132,7 +133,10 @@ static void report(void) {
   if (!tn_crash_say(&crash)) return;
   tn_crash_write(title, sizeof title - 1);
   if (!in_copy(tn_crash_say_frames)) backtrace_symbols_fd(crash.stack.frames, crash.stack.frame_count, STDERR_FILENO);
-  (void)in_copy(tn_crash_record);
+  const char *words = tn_record_is_on()
+                          ? "  not recorded\n"
+                          : "  to save such a call, for `tenon replay`: TENON_RECORD=FOLDER in the environment\n";
+  if (!tn_record_is_on() || !in_copy(tn_crash_record)) tn_crash_write(words, strlen(words));
 }
 
 /* ---- handlers ------------------------------------------------------------------------------------------------------ */

@@ -170,6 +170,7 @@ class Crashes(unittest.TestCase):
         self.assertIn("tenon: SIGSEGV in toy::crash: there is no memory at 0x18", err)
         self.assertRegex(err, r"input x: f32\[2, 3\] at 0x")
         self.assertIn("attribute at: 24", err)
+        self.assertIn("TENON_RECORD=FOLDER in the environment", err)
         self.assertIn(f"library toy 1.0.0 {(HERE / 'toy.so').resolve()}", err)
         self.assertRegex(err, rf"#0  crash at {re.escape(str(HERE / 'toy.c'))}:{line_of('/* in crash */')} in ")
 
