@@ -3,6 +3,7 @@
  * offsets and masks they share. */
 #include "axes.h"
 #include "composite.h"
+#include "convolution.h"
 #include "dense.h"
 #include "number.h"
 #include "window.h"
@@ -247,7 +248,9 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, X, 5); }
+static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 5, 3, core_deform_conv_infer);
+}
 
 /* clang-format off */
 #define ARGUMENTS "Tensor x, Tensor offset, Tensor? mask, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int offset_group=1"

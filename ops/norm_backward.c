@@ -1,12 +1,19 @@
 /* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of pointwise operators and
  * means, so that they have gradients themselves.  Called by the gradient texts in simd/norm.c. */
+#include "axes.h"
 #include "composite.h"
 
 enum { MEAN, SUB, MUL, ADD, RSQRT, SUM_TO, RESHAPE };
 #define BACKWARD_USES "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, core::reshape"
 
-static tenon_status_t layer_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
-static tenon_status_t rms_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 2); }
+static tenon_status_t rows_infer(tenon_infer_t *infer, uint32_t count) {
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[1]->ndim, &axis));
+  return core_backward_infer(infer, count, 0, NULL);
+}
+static tenon_status_t layer_infer(tenon_infer_t *infer) { return rows_infer(infer, 3); }
+static tenon_status_t rms_infer(tenon_infer_t *infer) { return rows_infer(infer, 2); }
+static tenon_status_t group_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 3, 2, NULL); }
 
 static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);
@@ -119,5 +126,5 @@ TENON_ITEMS(core_norm_backward,
            "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
     TENON_DOC("The gradients of group_norm; with 0 groups, of instance_norm."),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(layer_infer), TENON_COMPOSITE(group_norm_backward_run)))
+    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(group_infer), TENON_COMPOSITE(group_norm_backward_run)))
 /* clang-format on */

@@ -356,10 +356,23 @@ TEST("a model is imported, compiled and run, or says why not") {
   try_all("model", use_model, 50);
 }
 
+/* sim remembers memory that was given back last, so that who uses it is found; that must not look like a loss. */
+static void fill_memory_of_sim(void) {
+  enum { REMEMBERED = 1100 };
+  int64_t count = 1;
+  for (int i = 0; i < REMEMBERED && check_failures == 0; i++) {
+    tenon_tensor_t *t = NULL;
+    CHECK_STATUS(tenon_tensor_create_on(device, tenon_dtype(TENON_F32), 1, &count, &t), TENON_OK);
+    tenon_tensor_release(t);
+    CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
+  }
+}
+
 TEST("on a device, too") {
   begin();
   if (!model_path()) SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
   device = sim_open(0, "check=count");
+  fill_memory_of_sim();
   refusing_begin(device);
   try_all("device", use_device, 500);
   refusing_end(device);
