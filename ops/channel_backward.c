@@ -1,5 +1,6 @@
 /* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm: composites, so that they have gradients themselves.
  * Called by the gradient texts in simd/channel.c. */
+#include "axes.h"
 #include "composite.h"
 #include "dense.h"
 #include "window.h"
@@ -196,8 +197,16 @@ static tenon_status_t mean_variance_norm_backward_run(tenon_call_t *call) {
   return call->host->assign(call, 0, dx);
 }
 
-static tenon_status_t batch_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, X, BATCH_INPUTS - X); }
-static tenon_status_t infer(tenon_infer_t *infer) { return core_gradients_infer(infer, X, 1); }
+static tenon_status_t batch_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, BATCH_INPUTS - X, 2, NULL);
+}
+static tenon_status_t lrn_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 2, NULL); }
+static tenon_status_t lp_infer(tenon_infer_t *infer) {
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[X]->ndim, &axis));
+  return core_backward_infer(infer, 1, 0, NULL);
+}
+static tenon_status_t like_x(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
 
 /* clang-format off */
 #define FACTS(name, infer, run)                                                                                        \
@@ -210,10 +219,10 @@ TENON_ITEMS(core_channel_backward,
     TENON_SAMPLES("dy: [n, c, w], x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
     TENON_TYPES("dy, x: float; scale, bias: float; mean, var: float; dx = x; dscale, dbias = scale; dmean, dvar = mean")),
   TENON_OP("lrn_backward(Tensor dy, Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
-    FACTS("lrn", infer, lrn_backward_run), TENON_TYPES("dy, x: float; out = x")),
+    FACTS("lrn", lrn_infer, lrn_backward_run), TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("lp_norm_backward(Tensor dy, Tensor x, *, int axis=-1, int p=2) -> Tensor",
-    FACTS("lp_norm", infer, lp_norm_backward_run), TENON_TYPES("dy, x: float; out = x")),
+    FACTS("lp_norm", lp_infer, lp_norm_backward_run), TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("mean_variance_norm_backward(Tensor dy, Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
-    FACTS("mean_variance_norm", infer, mean_variance_norm_backward_run), TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
+    FACTS("mean_variance_norm", like_x, mean_variance_norm_backward_run), TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
     TENON_TYPES("dy, x: float; out = x")))
 /* clang-format on */

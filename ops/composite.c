@@ -1,5 +1,6 @@
 /* Operators made of others, see composite.h. */
 #include "composite.h"
+#include "axes.h"
 #include "number.h"
 #include <string.h>
 
@@ -64,6 +65,34 @@ tenon_status_t core_product(tenon_call_t *call, int use, tenon_tensor_t *a, teno
                             tenon_tensor_t **out) {
   tenon_value_t attrs[5] = {value_flag(0), value_flag(transpose_b), value_choice(0), value_float(0), value_float(0)};
   return INVOKE(call, use, attrs, out, a, b);
+}
+
+tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least, tenon_infer_fn forward) {
+  const tenon_meta_t *dy = infer->inputs[0], *x = infer->inputs[1];
+  tenon_dim_t dims[TENON_RANK_MAX], strides[TENON_RANK_MAX], values[64];
+  tenon_meta_t result = {.size = sizeof result,
+                         .dtype = x->dtype,
+                         .device = x->device,
+                         .dims = dims,
+                         .strides = strides},
+               *results[64] = {&result};
+  tenon_meta_t *const *inputs = infer->inputs, *const *outputs = infer->outputs;
+  tenon_status_t status = TENON_OK;
+  if (x->ndim < least)
+    return tenon_fail(infer, TENON_INVALID, "%s has %d axes; expected at least %d", dims_text(x->dims, x->ndim).text,
+                      x->ndim, least);
+  result.values = values, result.ndim = x->ndim;
+  for (int32_t d = 0; d < x->ndim; d++) dims[d] = x->dims[d];
+  infer->inputs = inputs + 1, infer->outputs = results; /* in place: what is given is part of the host's */
+  if (forward) status = forward(infer);
+  infer->inputs = inputs, infer->outputs = outputs;
+  TENON_TRY(status);
+  int wrong = dy->ndim != result.ndim;
+  for (int32_t d = 0; !wrong && d < dy->ndim; d++) wrong = dim_differ(dy->dims[d], dims[d]);
+  if (wrong)
+    return tenon_fail(infer, TENON_INVALID, "the gradient %s is not of the result's shape %s",
+                      dims_text(dy->dims, dy->ndim).text, dims_text(dims, result.ndim).text);
+  return core_gradients_infer(infer, 1, count);
 }
 
 tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32_t count) {

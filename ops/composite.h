@@ -46,5 +46,8 @@ static inline tenon_value_t value_ints(uint32_t count, const int64_t *ints) {
 
 /* infer: outputs 0 to count - 1 are gradients of inputs `first` on, of their shapes. */
 tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32_t count);
+/* The same from input 1 on, where input 0 is the gradient of what `forward` infers for the other inputs (NULL: of the shape of
+ * input 1), and input 1 has at least so many axes. */
+tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least, tenon_infer_fn forward);
 
 #endif

@@ -53,7 +53,7 @@ tenon_status_t core_convolution_infer(tenon_infer_t *infer, uint32_t x, uint32_t
   return core_window_infer(infer, args, in->ndim - 2, in->dims + 2, weights->dims + 2, out->dims + 2);
 }
 
-static tenon_status_t conv_infer(tenon_infer_t *infer) {
+tenon_status_t core_conv_infer(tenon_infer_t *infer) {
   const tenon_meta_t *residual = infer->inputs[3];
   tenon_meta_t *out = infer->outputs[0];
   window_args_t args = window_args(infer->attrs, 0);
@@ -76,7 +76,7 @@ static tenon_status_t conv_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
+tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0], *w = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   const tenon_value_t *padding = &infer->attrs[CONV_OUTPUT_PADDING], *shape = &infer->attrs[CONV_OUTPUT_SHAPE];
@@ -190,7 +190,7 @@ TENON_ITEMS(core_conv,
     TENON_TYPES("x: number; w = x; bias = x; residual = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(conv_infer),
+    TENON_INFER(core_conv_infer),
     TENON_GRADIENT("x, w, bias, residual: core::conv_backward(grad, x, w, bias, residual, " PASSED
                    ", activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided", core_conv_run)),
@@ -203,7 +203,7 @@ TENON_ITEMS(core_conv,
     TENON_TYPES("x: number; w = x; bias = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(conv_transpose_infer),
+    TENON_INFER(core_conv_transpose_infer),
     TENON_GRADIENT("x, w, bias: core::conv_transpose_backward(grad, x, w, bias, " PASSED
                    ", output_padding=output_padding, output_shape=output_shape)"),
     TENON_KERNEL("cpu strided", core_conv_transpose_run)))

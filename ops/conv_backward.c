@@ -93,8 +93,10 @@ static tenon_status_t conv_transpose_backward_run(tenon_call_t *call) {
   return call->outputs[2] ? give_bias(call, dy) : TENON_OK;
 }
 
-static tenon_status_t conv_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 4); }
-static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
+static tenon_status_t conv_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 4, 3, core_conv_infer); }
+static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 3, 3, core_conv_transpose_infer);
+}
 
 /* clang-format off */
 TENON_ITEMS(core_conv_backward,

@@ -27,6 +27,9 @@ tenon_status_t core_convolve(tenon_call_t *call, const convolution_t *convolutio
 tenon_status_t core_convolution_infer(tenon_infer_t *infer, uint32_t x, uint32_t w, const window_args_t *args,
                                       int64_t group);
 /* The plain kernels. */
+tenon_status_t core_conv_infer(tenon_infer_t *infer);
+tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer);
+tenon_status_t core_deform_conv_infer(tenon_infer_t *infer); /* of deform.c */
 tenon_status_t core_conv_run(tenon_call_t *call);
 tenon_status_t core_conv_transpose_run(tenon_call_t *call);
 /* The window of a conv_transpose with these attributes. */

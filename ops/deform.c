@@ -2,6 +2,7 @@
  * The matrix product's operand of patches samples x where the offsets say, by linear interpolation.
  * Invariant: what lies outside of x is zero, each corner of a sample on its own. */
 #include "axes.h"
+#include "convolution.h"
 #include "dense.h"
 #include "finish.h"
 #include "gemm.h"
@@ -125,7 +126,7 @@ static tenon_status_t deform_conv_run(tenon_call_t *call) {
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-static tenon_status_t deform_conv_infer(tenon_infer_t *infer) {
+tenon_status_t core_deform_conv_infer(tenon_infer_t *infer) {
   tenon_meta_t *const *in = infer->inputs, *out = infer->outputs[0];
   window_args_t args = window_args(infer->attrs, 0);
   int64_t group = infer->attrs[GROUP].as.i, offset_group = infer->attrs[OFFSET_GROUP].as.i;
@@ -181,7 +182,7 @@ TENON_ITEMS(core_deform,
     TENON_TYPES("x: float; w = x; offset = x; bias = x; mask = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(deform_conv_infer),
+    TENON_INFER(core_deform_conv_infer),
     TENON_GRADIENT("x, w, offset, bias, mask: core::deform_conv_backward(grad, x, w, offset, bias, mask, strides=strides, pads=pads, "
                    "dilations=dilations, auto_pad=auto_pad, group=group, offset_group=offset_group)"),
     TENON_KERNEL("cpu strided", deform_conv_run)))

@@ -3,6 +3,7 @@
  * offsets and masks they share. */
 #include "axes.h"
 #include "composite.h"
+#include "convolution.h"
 #include "dense.h"
 #include "number.h"
 #include "window.h"
@@ -249,12 +250,7 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) {
-  int64_t group = infer->attrs[GROUP].as.i;
-  const tenon_meta_t *w = infer->inputs[W];
-  if (group < 1 || (tenon_is_known(w->dims[0]) && w->ndim > 0 && w->dims[0].value % group))
-    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " groups of filters do not divide w %s", group,
-                      dims_text(w->dims, w->ndim).text);
-  return core_gradients_infer(infer, X, 5);
+  return core_backward_infer(infer, 5, 3, core_deform_conv_infer);
 }
 
 /* clang-format off */

@@ -135,7 +135,8 @@ static tenon_status_t range_infer(tenon_infer_t *infer) {
   }
   double v[3];
   for (int i = 0; i < 3; i++) {
-    if (in[i]->ndim > 1) return tenon_fail(infer, TENON_INVALID, "start, limit and delta are single numbers");
+    if (in[i]->ndim > 1 || (in[i]->ndim == 1 && dim_differ(in[i]->dims[0], tenon_extent(1))))
+      return tenon_fail(infer, TENON_INVALID, "start, limit and delta are single numbers");
     if (!in[i]->value) return TENON_OK;
     v[i] = number_get(in[i]->dtype, in[i]->value->data, 0);
   }

@@ -9,7 +9,7 @@ enum { RELU, LEAKY, ELU, GELU, SILU, HARD_SIGMOID, HARD_SWISH, MISH, TANH, SIGMO
   "core::hard_sigmoid_backward, core::hard_swish_backward, core::mish_backward, core::tanh, core::sigmoid, "           \
   "core::mul, core::sub, core::less, core::greater, core::where"
 
-static tenon_status_t infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
+static tenon_status_t infer(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
 
 /* dy where x is not on the wrong side of the limit. */
 static tenon_status_t within(tenon_call_t *call, int test, double limit, tenon_tensor_t **dy) {

@@ -108,7 +108,7 @@ static tenon_status_t nd_run(tenon_call_t *call) {
   return backward(&s);
 }
 
-static tenon_status_t both_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, X, 2); }
+static tenon_status_t both_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 2, 0, NULL); }
 
 /* ---- tensor_scatter ------------------------------------------------------------------------------------------------ */
 

@@ -65,7 +65,7 @@ tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, co
   return TENON_OK;
 }
 
-static tenon_status_t matmul_infer(tenon_infer_t *infer) {
+tenon_status_t core_matmul_result_infer(tenon_infer_t *infer) {
   const tenon_value_t *attrs = infer->attrs;
   tenon_dtype_t dtype = infer->outputs[0]->dtype;
   if (attrs[2].as.i != FINISH_none && dtype.code != (TENON_F32 & 0xff) && dtype.code != (TENON_BF16 & 0xff))
@@ -74,7 +74,7 @@ static tenon_status_t matmul_infer(tenon_infer_t *infer) {
   return bias_check(infer, "bias");
 }
 
-static tenon_status_t gemm_infer(tenon_infer_t *infer) {
+tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
   const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   int trans_a = infer->attrs[2].as.i != 0, trans_b = infer->attrs[3].as.i != 0;
@@ -281,7 +281,7 @@ TENON_ITEMS(core_matmul,
     TENON_TYPES("a: number; b = a; bias = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(matmul_infer),
+    TENON_INFER(core_matmul_result_infer),
     TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, "
                    "activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided accumulates", core_matmul_run)),
@@ -293,7 +293,7 @@ TENON_ITEMS(core_matmul,
     TENON_TYPES("a: number; b = a; c = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(gemm_infer),
+    TENON_INFER(core_gemm_infer),
     TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b)"),
     TENON_KERNEL("cpu strided accumulates", core_gemm_run)))
 /* clang-format on */

@@ -20,6 +20,8 @@ typedef struct matmul_t {
 } matmul_t;
 
 /* infer of NumPy's matmul: checks a and b, states output 0. */
+tenon_status_t core_matmul_result_infer(tenon_infer_t *infer); /* of the operator: outputs[0] */
+tenon_status_t core_gemm_infer(tenon_infer_t *infer);
 tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
                                  int transpose_b);
 

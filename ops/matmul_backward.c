@@ -2,12 +2,16 @@
  * Called by the gradient texts in matmul.c.  Invariant: a vector is made a matrix first, so that only matrices are left. */
 #include "composite.h"
 #include "finish.h"
+#include "matmul.h"
 #include <tenon/check.h>
 
 enum { MATMUL, UNSQUEEZE, SUM_TO, RESHAPE, MUL, FINISH };
 #define BACKWARD_USES "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul, core::finish_backward"
 
-static tenon_status_t backward_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
+static tenon_status_t matmul_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 3, 1, core_matmul_result_infer);
+}
+static tenon_status_t gemm_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 3, 1, core_gemm_infer); }
 
 static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a, tenon_tensor_t *b,
                               int transpose_b, tenon_tensor_t **out) {
@@ -87,12 +91,12 @@ TENON_ITEMS(core_matmul_backward,
            FINISH_ARGUMENTS ") -> (Tensor? da, Tensor? db, Tensor? dbias)",
     TENON_DOC("The gradients of matmul."),
     TENON_SAMPLES("dy: [n, m], a: [n, k], b: [k, m], bias: [m]"),
-    TENON_TYPES("dy: float; a, b, bias = dy; da, db, dbias = dy"), TENON_INFER(backward_infer),
+    TENON_TYPES("dy: float; a, b, bias = dy; da, db, dbias = dy"), TENON_INFER(matmul_infer),
     TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(matmul_backward_run)),
   TENON_OP("gemm_backward(Tensor dy, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
            "bool trans_b=False) -> (Tensor? da, Tensor? db, Tensor? dc)",
     TENON_DOC("The gradients of gemm."),
     TENON_SAMPLES("dy: [n, m], a: [n, k], b: [k, m], c: [m]"),
-    TENON_TYPES("dy: float; a, b, c = dy; da, db, dc = dy"), TENON_INFER(backward_infer),
+    TENON_TYPES("dy: float; a, b, c = dy; da, db, dc = dy"), TENON_INFER(gemm_infer),
     TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(gemm_backward_run)))
 /* clang-format on */

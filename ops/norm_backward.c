@@ -1,27 +1,20 @@
 /* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of pointwise operators and
  * means, so that they have gradients themselves.  Called by the gradient texts in simd/norm.c. */
+#include "axes.h"
 #include "composite.h"
-#include <inttypes.h>
 #include <tenon/check.h>
 
 enum { MEAN, SUB, MUL, ADD, RSQRT, SUM_TO, RESHAPE };
 #define BACKWARD_USES "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, core::reshape"
 
-static tenon_status_t axis_check(tenon_infer_t *infer) {
-  int64_t axis = infer->attrs[0].as.i, rank = infer->inputs[1]->ndim;
-  if (axis >= -rank && axis < rank) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " is outside [-%" PRId64 ", %" PRId64 ")", axis, rank, rank);
+static tenon_status_t rows_infer(tenon_infer_t *infer, uint32_t count) {
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[1]->ndim, &axis));
+  return core_backward_infer(infer, count, 0, NULL);
 }
-
-static tenon_status_t layer_infer(tenon_infer_t *infer) {
-  TENON_TRY(axis_check(infer));
-  return core_gradients_infer(infer, 1, 3);
-}
-static tenon_status_t group_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
-static tenon_status_t rms_infer(tenon_infer_t *infer) {
-  TENON_TRY(axis_check(infer));
-  return core_gradients_infer(infer, 1, 2);
-}
+static tenon_status_t layer_infer(tenon_infer_t *infer) { return rows_infer(infer, 3); }
+static tenon_status_t rms_infer(tenon_infer_t *infer) { return rows_infer(infer, 2); }
+static tenon_status_t group_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 3, 2, NULL); }
 
 static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);

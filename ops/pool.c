@@ -278,7 +278,7 @@ tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_d
   return core_window_infer(infer, &args, rank, in, window, out);
 }
 
-static tenon_status_t pool_infer(tenon_infer_t *infer) {
+tenon_status_t core_pool_result_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(rank_check(infer));
@@ -288,7 +288,7 @@ static tenon_status_t pool_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t max_pool_infer(tenon_infer_t *infer) {
-  TENON_TRY(pool_infer(infer));
+  TENON_TRY(core_pool_result_infer(infer));
   return infer->outputs[1] ? out_like(infer->outputs[1], infer->outputs[0]) : TENON_OK;
 }
 
@@ -338,7 +338,7 @@ TENON_ITEMS(core_pool,
     TENON_TYPES("x: float; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(pool_infer),
+    TENON_INFER(core_pool_result_infer),
     TENON_GRADIENT("x: core::average_pool_backward(grad, core::shape(x), " POOL_PASSED ", count_include_pad=count_include_pad)"),
     TENON_KERNEL("cpu strided", core_average_pool_run)),
   TENON_OP("lp_pool(Tensor x, *, " POOL_ARGUMENTS ", float p=2.0) -> Tensor",
@@ -347,7 +347,7 @@ TENON_ITEMS(core_pool,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_VALIDATE(lp_validate),
-    TENON_INFER(pool_infer),
+    TENON_INFER(core_pool_result_infer),
     TENON_GRADIENT("x: core::lp_pool_backward(grad, x, out, " POOL_PASSED ", p=p)"),
     TENON_KERNEL("cpu strided", lp_pool_run)),
   GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run,

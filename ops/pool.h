@@ -21,6 +21,7 @@ static inline void pool_window(const tenon_call_t *call, window_t *window) {
   "kernel=kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode"
 
 /* x [N, C, spatial...] and a kernel fit to the attributes; out: the extents of the result, none of them stated yet. */
+tenon_status_t core_pool_result_infer(tenon_infer_t *infer); /* of a pooling operator: outputs[0] */
 tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_dim_t *in, tenon_dim_t *out);
 
 static inline int64_t pool_ceil_div(int64_t a, int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }

@@ -261,7 +261,9 @@ static tenon_status_t lp_run(tenon_call_t *call) {
   return call->host->assign(call, 0, dy);
 }
 
-static tenon_status_t lp_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
+static tenon_status_t lp_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 1, 3, core_pool_result_infer);
+}
 
 /* clang-format off */
 TENON_ITEMS(core_pool_backward,

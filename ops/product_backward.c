@@ -8,6 +8,7 @@
 #include <string.h>
 #include <tenon/check.h>
 
+static tenon_status_t like_both(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
 static tenon_status_t like_x(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
 
 /* ---- cum_prod_backward, in two sweeps -------------------------------------------------------------------------------- */
@@ -163,7 +164,7 @@ static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
 TENON_ITEMS(core_product_backward,
   TENON_OP("cum_prod_backward(Tensor dy, Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
     TENON_DOC("The gradient of cum_prod."), TENON_TYPES("dy: float; x = dy; axis: i64|i32; out = dy"), TENON_WHERE("axis: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(like_x), TENON_USES(CUM_USES),
+    TENON_TRAITS(TENON_PURE), TENON_INFER(like_both), TENON_USES(CUM_USES),
     TENON_KERNEL("cpu f32|f64", cum_prod_backward_run), TENON_COMPOSITE(cum_prod_backward_parts)),
   TENON_OP("reduce_prod_backward(Tensor dy, Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "
            "bool noop_with_empty_axes=False) -> Tensor",

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -53,7 +54,13 @@ bool fault_ask(fault_kind_t kind) {
   atomic_fetch_add(&asked[kind], 1);
   int64_t n = atomic_fetch_add(&turn, 1) + 1, times = plan.times ? plan.times : 1;
   bool fails = plan.at ? n >= plan.at && n - plan.at < times : by_chance((uint64_t)n);
-  if (fails) atomic_fetch_add(&failures, 1);
+  if (fails && atomic_fetch_add(&failures, 1) == 0 && getenv("FAULT_SAY")) { /* the first of each plan */
+    void *callers[32];
+    paused++;
+    fprintf(stderr, "request %lld fails (%s):\n", (long long)n, fault_name(kind));
+    backtrace_symbols_fd(callers, backtrace(callers, 32), 2);
+    paused--;
+  }
   return fails;
 }
 

@@ -1,7 +1,8 @@
 /* Makes what a program asks of its system fail: the n-th request, that and all after it, or a random share of them.  Every
  * request of Tenon's own code comes through here, because programs that link faults.c have the linker send the names below
  * there (--wrap, tests/fault/CMakeLists.txt); libtenon itself knows nothing of it.  Requests of other libraries, of libc's
- * inside too, do not: see allocator.c for those.  Of threads: all count, on any of them. */
+ * inside too, do not: see allocator.c for those.  Of threads: all count, on any of them.  FAULT_SAY=1 in the environment shows
+ * from where the first request that fails of each plan came. */
 #ifndef TENON_TESTS_FAULTS_H
 #define TENON_TESTS_FAULTS_H
 

@@ -74,15 +74,15 @@ static void fill(trial_t *t, tenon_tensor_t *x) {
       (void)tenon_tensor_set_string(x, i, "a string 12.5 \xc3\xbc", (seed + (unsigned)i) % 17);
     return;
   }
+  uint64_t each = x->dtype.bits < 8 ? 1 : x->dtype.bits / 8u; /* bytes */
   uint64_t bytes = ((uint64_t)count * x->dtype.bits + 7) / 8;
   unsigned char *at = x->data;
   for (uint64_t i = 0; i < bytes; i++) {
     uint64_t mixed = (seed + i) * 0x9E3779B97F4A7C15u;
     at[i] = how == 0   ? 0
             : how == 1 ? (unsigned char)(mixed >> 56)
-            : how == 2
-                ? (unsigned char)((i % (uint64_t)(x->dtype.bits / 8 + (x->dtype.bits < 8))) ? 0 : (mixed >> 60) % 4)
-                : (unsigned char)(mixed >> 63 ? 0xff : 0x7f);
+            : how == 2 ? (unsigned char)(i % each ? 0 : (mixed >> 60) % 4)
+                       : (unsigned char)(mixed >> 63 ? 0xff : 0x7f);
     if (tenon_dtype_id(x->dtype) == TENON_BOOL) at[i] &= 1;
   }
 }

@@ -1,0 +1,50 @@
+/* Nodes that do nothing go, and zero padding moves into the convolution behind it: results stay, and padding that is none of
+ * this stays too.  Expected numbers by hand: a kernel of ones sums what it covers. */
+#include "check.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+#define IMAGE "f32[1,1,2,2] 1 2 3 4"
+#define SUMS "f32[1,1,2,2] 10 10 10 10" /* of 3 x 3 over an image of 2 x 2 with a border of zeros */
+
+typedef struct padding_t {
+  const char *pads, *mode, *fill, *conv; /* fill NULL: none */
+  const char *expected;
+  bool goes; /* the padding node */
+} padding_t;
+
+static const padding_t paddings[] = {
+    {"i64[8] 0 0 1 1 0 0 1 1", NULL, NULL, NULL, SUMS, true},
+    {"i64[8] 0 0 1 1 0 0 1 1", NULL, "f32[] 0", "strides=[1, 1]", SUMS, true},
+    {"i64[8] 0 0 0 0 0 0 0 0", NULL, NULL, "pads=[1, 1, 1, 1]", SUMS, true},
+    {"i64[8] 0 0 1 0 0 0 1 0", NULL, NULL, "pads=[0, 1, 0, 1]", SUMS, true},
+    {"i64[8] 0 0 1 1 0 0 1 1", NULL, "f32[] 1", NULL, "f32[1,1,2,2] 15 15 15 15", false},
+    {"i64[8] 0 0 1 1 0 0 1 1", "mode='edge'", NULL, NULL, "f32[1,1,2,2] 18 21 24 27", false},
+    {"i64[8] 0 0 1 1 0 0 1 1", NULL, NULL, "auto_pad='valid'", SUMS, false},
+    {"i64[8] 0 0 -1 1 0 0 2 1", NULL, NULL, NULL, "f32[1,1,1,2] 7 7", false},
+};
+
+static void check_padding(const padding_t *p, uint32_t flags) {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 4), w = graph_constant(b, "w", "f32[1,1,3,3] 1 1 1 1 1 1 1 1 1"), y;
+  tenon_edge_t pads = graph_constant(b, "pads", p->pads), fill = p->fill ? graph_constant(b, "fill", p->fill) : -1;
+  graph_node(b, "the_padding", "core::pad", p->mode, (tenon_edge_t[]){x, pads, fill, -1}, &y, 1);
+  graph_node(b, "the_sum", "core::conv", p->conv, (tenon_edge_t[]){y, w, -1, -1}, &y, 1);
+  graph_output(b, "y", y);
+  tenon_executable_t *e = graph_compile(b, flags);
+  char *plan = NULL;
+  CHECK_GRAPH(e, TEXTS(IMAGE), TEXTS(p->expected));
+  CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
+  CHECK(plan && (strstr(plan, "nodes 0 to 0,") != NULL) == (p->goes && !flags));
+  tenon_text_release(plan);
+  tenon_executable_release(e);
+}
+
+TEST("zero padding before a convolution becomes its own, and other padding stays") {
+  for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++)
+    for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags += TENON_COMPILE_PLAIN)
+      check_padding(&paddings[i], flags);
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }

@@ -1,0 +1,74 @@
+/* What operators refuse before anything is read: shapes that calls at random found (tests/fuzz/call_fuzz.c), gradients of another
+ * shape than the result above all. */
+#include "check.h"
+#include "core/tensor.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+typedef struct wrong_t {
+  const char *op, *attrs, *inputs[7], *part; /* of the message */
+} wrong_t;
+
+static const char of_result[] = "is not of the result's shape";
+
+static const wrong_t wrongs[] = {
+    {"conv_backward", NULL, {"f32[1] 1", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
+    {"conv_backward", NULL, {"f32[1] 1", "f32[1] 1", "f32[1] 1"}, "expected at least 3"},
+    {"conv_backward", NULL, {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
+    {"conv_transpose_backward", NULL, {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
+    {"conv_transpose_backward", NULL, {"f32[] 1", "f32[] 1", "f32[] 1"}, "expected at least 3"},
+    {"deform_conv_backward",
+     NULL,
+     {"f32[1,1,2,2] 1 2 3 4", "f32[1,1,3,3] 1 2 3 4 5 6 7 8 9", "f32[1] 1",
+      "f32[1,2,3,3] 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7 8 9"},
+     "x has 4 axes and w 1"},
+    {"group_norm_backward", "groups=1", {"f32[2] 1 2", "f32[2] 1 2"}, "expected at least 2"},
+    {"group_norm_backward", "groups=1", {"f32[2] 1 2", "f32[1,2] 1 2"}, of_result},
+    {"layer_norm_backward", NULL, {"f32[3] 1 2 3", "f32[2] 1 2"}, of_result},
+    {"layer_norm_backward", "axis=5", {"f32[2] 1 2", "f32[2] 1 2"}, "axis 5"},
+    {"rms_norm_backward", NULL, {"f32[2,1] 1 2", "f32[2] 1 2"}, of_result},
+    {"batch_norm_backward",
+     NULL,
+     {"f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2"},
+     "expected at least 2"},
+    {"lrn_backward", "size=3", {"f32[2] 1 2", "f32[2] 1 2"}, "expected at least 2"},
+    {"lp_norm_backward", "axis=3", {"f32[2] 1 2", "f32[2] 1 2"}, "axis 3"},
+    {"mean_variance_norm_backward", "axes=[0]", {"f32[1] 1", "f32[2] 1 2"}, of_result},
+    {"finish_backward", NULL, {"f32[1] 1", "f32[2] 1 2"}, of_result},
+    {"matmul_backward", NULL, {"f32[1,1] 1", "f32[2,1] 1 2", "f32[1,2] 1 2"}, of_result},
+    {"gemm_backward", NULL, {"f32[2] 1 2", "f32[2,1] 1 2", "f32[1,2] 1 2"}, of_result},
+    {"cum_prod_backward", NULL, {"f32[1] 1", "f32[3] 1 2 3", "i64[] 0"}, of_result},
+    {"lp_pool_backward", "kernel=[2]", {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
+    {"softmax_backward", NULL, {"f32[1] 1", "f32[4] 1 2 3 4"}, "has not the shape of y"},
+    {"log_softmax_backward", NULL, {"f32[4,1] 1 2 3 4", "f32[4] 1 2 3 4"}, "has not the shape of y"},
+};
+
+TEST("a gradient of another shape than the result is refused, before anything is read") {
+  for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+    const wrong_t *w = &wrongs[i];
+    char name[64];
+    tenon_tensor_t *inputs[8] = {NULL}, *outputs[8] = {NULL};
+    snprintf(name, sizeof name, "core::%s", w->op);
+    const tenon_op_t *op = op_of(name);
+    tenon_attrs_t *attrs = attrs_of(op, w->attrs);
+    for (int k = 0; k < 7 && w->inputs[k]; k++) inputs[k] = tensor_of(w->inputs[k]);
+    CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 1), TENON_INVALID);
+    CHECK_TEXT(tenon_error(), w->part);
+    CHECK_TEXT(tenon_error(), w->op);
+    for (int k = 0; k < 8; k++) tenon_tensor_release(inputs[k]), tenon_tensor_release(outputs[k]);
+    tenon_attrs_release(attrs);
+  }
+}
+
+TEST("range refuses an empty tensor where a number is wanted") {
+  tenon_tensor_t *none = tensor_of("f32[0]"), *one = tensor_of("f32[] 1"), *out = NULL;
+  for (int i = 0; i < 3; i++) {
+    tenon_tensor_t *inputs[3] = {i == 0 ? none : one, i == 1 ? none : one, i == 2 ? none : one};
+    CHECK_STATUS(tenon_op_call(op_of("core::range"), NULL, inputs, &out, 0), TENON_INVALID);
+    CHECK_TEXT(tenon_error(), "start, limit and delta are single numbers");
+  }
+  tenon_tensor_release(none), tenon_tensor_release(one);
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }
