@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "faults.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tenon_attrs_t *attrs = NULL;
   begin();
   if (tn_file_replace(path, data, size, 0600) != TENON_OK) abort();
-  tn_memory_limit((int64_t)64 << 20);
+  fault_limit((int64_t)64 << 20);
   tenon_status_t status = tenon_recording_load(folder, &recording);
   const char *wrong = (status == TENON_OK) != (recording != NULL) ? "a status that does not fit the result"
                       : status != TENON_OK && !*tenon_error()     ? "a failure without a message"
@@ -61,7 +62,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (recording && tenon_op_find("core::softmax", &op) == TENON_OK &&
       tenon_recording_attrs(recording, op, &attrs) == TENON_OK)
     tenon_attrs_release(attrs);
-  tn_memory_limit(0);
+  fault_limit(0);
   tenon_recording_release(recording);
   if (!wrong) return 0;
   fprintf(stderr, "wrong: %s; last message: %s\n", wrong, tenon_error());
