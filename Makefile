@@ -55,14 +55,23 @@ sim-seeds: build zoo ## streams of the simulated device with 1,000 seeds of rand
 device-failures: build zoo ## each allocation, copy, launch and piece of work of MiniLM on a device fails in turn (FAILURES_MODEL=... of another model)
 	@cmake --build $(BUILD) --target test_device_model_failures --parallel $$(nproc) >$(BUILD)/failures.log && TENON_SHOW=1 FAILURES_MODEL=$(or $(FAILURES_MODEL),$(BUILD)/zoo/minilm_16.onnx) $(BUILD)/tests/test_device_model_failures
 
+isolation: build ## a hundred rounds of each kind of misbehaviour, isolated (ROUNDS=N)
+	@cmake --build $(BUILD) --target isolation_rounds --parallel $$(nproc) >$(BUILD)/isolation.log && TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/isolation_test.py $(or $(ROUNDS),100)
+
 device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
 
 leaks: build .venv-zoo/base.stamp ## calls from Python, and through PyTorch, under valgrind: minutes
 	@TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/leaks_test.py torch
 
-fuzz: .venv/base.stamp ## the long form of the mutation tests (FUZZ_SECONDS=600)
-	@scripts/fuzz.sh
+failures: build .venv-zoo/base.stamp ## every request to the system fails in turn over load, import, compile, run and unload, under address sanitizer: minutes
+	@scripts/failures.sh 1
+
+fuzz: .venv/base.stamp ## looks for what breaks readers and calls: MINUTES=10 for each target (TARGET="text call": these)
+	@scripts/packages.sh test && scripts/fuzz.sh $$(( $(or $(MINUTES),10) * 60 )) $(TARGET)
+
+coverage: .venv-zoo/base.stamp ## line coverage of src/ by the tests: half an hour
+	@scripts/packages.sh test && scripts/coverage.sh
 
 bench: build .venv-zoo/base.stamp ## call cost, load, models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
@@ -85,4 +94,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks fuzz bench zoo install abi-update abi-snapshot format clean
+.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install abi-update abi-snapshot format clean

@@ -3,6 +3,7 @@
 #include "composite.h"
 #include "dense.h"
 #include "window.h"
+#include <tenon/check.h>
 
 enum {
   MUL,
@@ -206,11 +207,13 @@ TENON_ITEMS(core_channel_backward,
   TENON_OP("batch_norm_backward(Tensor dy, Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> "
            "(Tensor? dx, Tensor? dscale, Tensor? dbias, Tensor? dmean, Tensor? dvar)",
     FACTS("batch_norm", batch_infer, batch_norm_backward_run),
+    TENON_SAMPLES("dy: [n, c, w], x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
     TENON_TYPES("dy, x: float; scale, bias: float; mean, var: float; dx = x; dscale, dbias = scale; dmean, dvar = mean")),
   TENON_OP("lrn_backward(Tensor dy, Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
     FACTS("lrn", infer, lrn_backward_run), TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("lp_norm_backward(Tensor dy, Tensor x, *, int axis=-1, int p=2) -> Tensor",
     FACTS("lp_norm", infer, lp_norm_backward_run), TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("mean_variance_norm_backward(Tensor dy, Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
-    FACTS("mean_variance_norm", infer, mean_variance_norm_backward_run), TENON_TYPES("dy, x: float; out = x")))
+    FACTS("mean_variance_norm", infer, mean_variance_norm_backward_run), TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
+    TENON_TYPES("dy, x: float; out = x")))
 /* clang-format on */

@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
+#include <tenon/check.h>
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
@@ -197,6 +198,8 @@ TENON_ITEMS(core_conv,
            "int[] output_padding=[], int[] output_shape=[]) -> Tensor",
     TENON_DOC("The transposed convolution of x [N, C, spatial...] with w [C, OC / group, kernel...], plus bias.\n"
               "The result of up to three spatial axes lies channels-last in memory."),
+    TENON_SAMPLES("x: [n, c, 6], w: [c, 3, 2]; x: [n, 4, 4, 5], w: [4, 3, 3, 3], bias: [6], strides = [2, 2], "
+                  "group = 2"),
     TENON_TYPES("x: number; w = x; bias = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
+#include <tenon/check.h>
 
 typedef struct weight_t {
   window_t window; /* in: of x; out: of dy */
@@ -135,6 +136,7 @@ static tenon_status_t infer(tenon_infer_t *infer) {
 TENON_ITEMS(core_conv_weight,
   TENON_OP("conv_weight_backward(Tensor dy, Tensor x, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int group=1) -> Tensor",
     TENON_DOC("The gradient of conv for its weights, whose spatial extents are `kernel`."),
+    TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], kernel: [1] [2]"),
     TENON_TYPES("dy: float; x = dy; kernel: i64|i32; out = dy"), TENON_WHERE("kernel: known"),
     TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(infer),
     TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, " PASSED ")"),

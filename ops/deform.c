@@ -7,6 +7,7 @@
 #include "gemm.h"
 #include "window.h"
 #include <math.h>
+#include <tenon/check.h>
 
 enum { X, W, OFFSET, BIAS, MASK }; /* inputs */
 enum { GROUP = 4, OFFSET_GROUP };  /* attributes after those of the window */
@@ -175,6 +176,8 @@ TENON_ITEMS(core_deform,
            ", int group=1, int offset_group=1) -> Tensor",
     TENON_DOC("A convolution that samples x beside the usual places, as far as offset says, times mask.\n"
               "offset is [N, offset_group * taps * axes, out...], mask [N, offset_group * taps, out...]."),
+    TENON_SAMPLES("x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4]; x: [n, c, 4, 5], w: [3, c, 2, 2], "
+                  "offset: [n, 8, 3, 4], bias: [3], mask: [n, 4, 3, 4]"),
     TENON_TYPES("x: float; w = x; offset = x; bias = x; mask = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

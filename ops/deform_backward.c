@@ -8,6 +8,7 @@
 #include "window.h"
 #include <math.h>
 #include <string.h>
+#include <tenon/check.h>
 
 enum { OFFSET_GROUP = 4 }; /* attribute of the patches */
 enum { AXES_MAX = 8, CORNERS_MAX = 1 << AXES_MAX };
@@ -247,7 +248,14 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, X, 5); }
+static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) {
+  int64_t group = infer->attrs[GROUP].as.i;
+  const tenon_meta_t *w = infer->inputs[W];
+  if (group < 1 || (tenon_is_known(w->dims[0]) && w->ndim > 0 && w->dims[0].value % group))
+    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " groups of filters do not divide w %s", group,
+                      dims_text(w->dims, w->ndim).text);
+  return core_gradients_infer(infer, X, 5);
+}
 
 /* clang-format off */
 #define ARGUMENTS "Tensor x, Tensor offset, Tensor? mask, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int offset_group=1"
@@ -255,18 +263,22 @@ static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) { return 
 TENON_ITEMS(core_deform_backward,
   TENON_OP("deform_patches(" ARGUMENTS ") -> Tensor",
     TENON_DOC("The samples that deform_conv takes, times mask: [N, C * taps, out...]."),
+    TENON_SAMPLES("x: [n, c, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
     TENON_TYPES("x: float; offset, mask = x; kernel: i64|i32; out = x"), TENON_WHERE("kernel: known"),
     TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(patches_infer),
     TENON_GRADIENT("x, offset, mask: core::deform_patches_backward(grad, x, offset, mask, kernel, " PASSED ")"),
     TENON_KERNEL("cpu strided", patches_run)),
   TENON_OP("deform_patches_backward(Tensor dp, " ARGUMENTS ") -> (Tensor? dx, Tensor? doffset, Tensor? dmask)",
     TENON_DOC("The gradients of deform_patches."),
+    TENON_SAMPLES("dp: [n, 12, 3, 4], x: [n, 3, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
     TENON_TYPES("dp: float; x, offset, mask = dp; kernel: i64|i32; dx, doffset, dmask = dp"), TENON_WHERE("kernel: known"),
     TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(patches_backward_infer),
     TENON_KERNEL("cpu strided", patches_backward_run)),
   TENON_OP("deform_conv_backward(Tensor dy, Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, *, " WINDOW_ARGUMENTS
            ", int group=1, int offset_group=1) -> (Tensor? dx, Tensor? dw, Tensor? doffset, Tensor? dbias, Tensor? dmask)",
     TENON_DOC("The gradients of deform_conv."),
+    TENON_SAMPLES("dy: [n, 3, 3, 4], x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], bias: [3], mask: "
+                  "[n, 4, 3, 4]"),
     TENON_TYPES("dy: float; x, w, offset, bias, mask = dy; dx, dw, doffset, dbias, dmask = dy"), TENON_TRAITS(TENON_PURE),
     TENON_USES("core::deform_patches, core::deform_patches_backward, core::matmul, core::reshape, core::sum_to, core::reduce_sum"),
     TENON_INFER(deform_conv_backward_infer), TENON_COMPOSITE(deform_conv_backward_run)))

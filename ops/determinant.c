@@ -5,6 +5,7 @@
 #include "dense.h"
 #include <math.h>
 #include <string.h>
+#include <tenon/check.h>
 
 typedef struct matrices_t {
   const tenon_tensor_t *x; /* f32 or f64, dense */
@@ -195,6 +196,7 @@ static tenon_status_t det_backward_infer(tenon_infer_t *infer) {
 TENON_ITEMS(core_determinant,
   TENON_OP("det(Tensor x) -> Tensor",
     TENON_DOC("The determinants of the matrices along the last two axes of x."),
+    TENON_SAMPLES("x: [n, 3, 3]; x: [2, 2]"),
     TENON_TYPES("x: float; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
@@ -203,6 +205,7 @@ TENON_ITEMS(core_determinant,
     TENON_KERNEL("cpu strided", det_run)),
   TENON_OP("det_backward(Tensor dy, Tensor x) -> Tensor",
     TENON_DOC("The gradient of det: the cofactors of the matrices of x, times dy."),
+    TENON_SAMPLES("dy: [n], x: [n, 3, 3]"),
     TENON_TYPES("dy: float; x = dy; out = dy"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

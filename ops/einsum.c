@@ -7,6 +7,7 @@
 #include "gemm.h"
 #include <ctype.h>
 #include <string.h>
+#include <tenon/check.h>
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
@@ -312,6 +313,7 @@ TENON_ITEMS(core_einsum,
     TENON_DOC("Einstein's summation: 'bij,bjk->bik' is a batched matrix product.\n"
               "Labels that the result lacks are summed over; '...' stands for axes that broadcast; without an arrow the "
               "result has the labels that occur once, in the order of the alphabet."),
+    TENON_SAMPLES("xs: ([n, k], [k, m]), equation = 'ij,jk->ik'; xs: ([n, n]), equation = 'ii->i'"),
     TENON_TYPES("xs: number; out = xs"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

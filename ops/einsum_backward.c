@@ -5,6 +5,7 @@
 #include "composite.h"
 #include "einsum.h"
 #include <string.h>
+#include <tenon/check.h>
 
 enum { EINSUM, RESHAPE, EXPAND, WHERE };
 
@@ -144,6 +145,7 @@ static tenon_status_t backward_run(tenon_call_t *call) {
 TENON_ITEMS(core_einsum_backward,
   TENON_OP("einsum_backward(Tensor dy, Tensor[] xs, *, str equation) -> Tensor[]",
     TENON_DOC("The gradients of einsum, of the shapes of xs."),
+    TENON_SAMPLES("dy: [n, m], xs: ([n, k], [k, m]), equation = 'ij,jk->ik'"),
     TENON_TYPES("dy: float; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
     TENON_USES("core::einsum, core::reshape, core::expand, core::where"), TENON_COMPOSITE(backward_run)))
 /* clang-format on */

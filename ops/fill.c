@@ -5,6 +5,7 @@
 #include "copy.h"
 #include "number.h"
 #include <math.h>
+#include <tenon/check.h>
 
 /* ---- shape, size ------------------------------------------------------------------------------------------------- */
 
@@ -172,6 +173,13 @@ static tenon_status_t eye_infer(tenon_infer_t *infer) {
 static tenon_status_t eye_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   int64_t rows = out->shape[0], columns = out->shape[1], k = call->attrs[1].as.i;
+  if (out->strides[1] != 1 || out->strides[0] != columns) {
+    for (int64_t i = 0; i < rows * columns; i++) {
+      int64_t row = i / columns, column = i % columns;
+      number_set(out->dtype, out->data, row * out->strides[0] + column * out->strides[1], column - row == k);
+    }
+    return TENON_OK;
+  }
   memset(out->data, 0, (size_t)(rows * columns * element_size(out)));
   if (k < -rows || k > columns) return TENON_OK;
   for (int64_t i = k < 0 ? -k : 0; i < rows && i + k < columns; i++)
@@ -235,6 +243,7 @@ TENON_ITEMS(core_fill,
     TENON_KERNEL("cpu", constant_run)),
   TENON_OP("range(Tensor @host start, Tensor @host limit, Tensor @host delta) -> Tensor",
     TENON_DOC("start, start + delta, ... as long as limit is not reached."),
+    TENON_SAMPLES("start: [] [1], limit: [] [9], delta: [] [2]"),
     TENON_TYPES("start, limit, delta: number; out = start"),
     TENON_WHERE("start: known; limit: known; delta: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(range_infer),
     TENON_GRADIENT("start: core::reduce_sum(grad, keepdims=False); limit: none; delta: core::reduce_sum(core::mul(grad, "

@@ -9,6 +9,8 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
   int listed = named->kind != TENON_KIND_NONE;
   int64_t count = listed ? (int64_t)named->count : r->rank, policy = r->attrs[RESIZE_POLICY].as.i;
   const tenon_tensor_t *given = count_of(r->sizes) ? r->sizes : r->scales;
+  int64_t step = given && given->ndim ? given->strides[0] : 1,
+          roi_step = r->roi && r->roi->ndim ? r->roi->strides[0] : 1;
   uint64_t mask = 0;
   double scale = 0;
   if (listed) TENON_TRY(axes_mask_(r->host, r->context, named->as.ints, count, r->rank, &mask));
@@ -27,13 +29,13 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
     int64_t at = listed ? named->as.ints[i] : i;
     axis_t *axis = &axes[at < 0 ? at + r->rank : at];
     axis->resized = 1;
-    if (crop) axis->start = number_get(r->roi->dtype, r->roi->data, i);
-    if (crop) axis->end = number_get(r->roi->dtype, r->roi->data, i + count);
+    if (crop) axis->start = number_get(r->roi->dtype, r->roi->data, i * roi_step);
+    if (crop) axis->end = number_get(r->roi->dtype, r->roi->data, (i + count) * roi_step);
     if (given == r->sizes) {
       axis->out = tensor_int(given, i);
       axis->scale = (double)axis->out / (double)axis->in;
     } else {
-      axis->scale = number_get(given->dtype, given->data, i);
+      axis->scale = number_get(given->dtype, given->data, i * step);
       double size = floor((double)axis->in * axis->scale * (axis->end - axis->start));
       if (!(axis->scale > 0) || !(size >= 0 && size < 0x1p60))
         return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements, %g times as many", axis->in,

@@ -7,6 +7,7 @@
 #include "convolution.h"
 #include "dense.h"
 #include "simd/math.h"
+#include <tenon/check.h>
 
 /* ---- linear attention ------------------------------------------------------------------------------------------- */
 
@@ -140,7 +141,7 @@ static tenon_status_t linear_attention_parts(tenon_call_t *call) {
   int64_t q_heads = call->attrs[Q_HEADS].as.i, heads = call->attrs[KV_HEADS].as.i, length = q->shape[1];
   int64_t keys = q->shape[2] / q_heads, values = v->shape[2] / heads, all = q_heads * values;
   int64_t shape[4] = {q->shape[0], heads, keys, values}, row_shape[3] = {q->shape[0], 1, all};
-  double scale = call->attrs[SCALE].as.f ? call->attrs[SCALE].as.f : 1 / sqrt((double)keys);
+  double scale = call->attrs[SCALE].as.f != 0 ? call->attrs[SCALE].as.f : 1 / sqrt((double)keys);
   if (!(outs = (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(length + 1) * sizeof *outs)))
     return TENON_MEMORY;
   if (state) {
@@ -371,6 +372,8 @@ TENON_ITEMS(core_linear_attention,
            "(Tensor out, Tensor present_state)",
     TENON_DOC("Attention by a state S: S = exp(decay) S + k (v - S^T k) beta, out = scale S^T q, as far as update_rule "
               "has these parts.\nq, k and v are [batch, length, heads * size]; scale 0 is 1 / sqrt(size)."),
+    TENON_SAMPLES("q: [n, t, 4], k: [n, t, 4], v: [n, t, 6], q_num_heads = 2, kv_num_heads = 2, update_rule = "
+                  "'linear'"),
     TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; present_state = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(LINEAR_USES),
@@ -381,6 +384,8 @@ TENON_ITEMS(core_linear_attention,
            "str['none', 'silu'] activation='none') -> (Tensor out, Tensor present_state)",
     TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, w [channels, 1, taps].\n"
               "The states are the taps - 1 elements before x, and the last ones of both."),
+    TENON_SAMPLES("x: [n, c, t], w: [c, 1, 3]; x: [n, c, t], w: [c, 1, 3], bias: [c], past_state: [n, c, 2], "
+                  "activation = 'silu'"),
     TENON_TYPES("x: float; w = x; bias = x; past_state = x; out = x; present_state = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(CAUSAL_USES),

@@ -6,6 +6,7 @@
 #include "dense.h"
 #include "gemm.h"
 #include <string.h>
+#include <tenon/check.h>
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
@@ -287,6 +288,8 @@ TENON_ITEMS(core_matmul,
   TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
            "bool trans_b=False) -> Tensor",
     TENON_DOC("alpha a b + beta c, of matrices, each of a and b transposed on demand; c broadcasts to the result."),
+    TENON_SAMPLES("a: [n, k], b: [k, m]; a: [k, n], b: [m, k], c: [m], alpha = 0.5, beta = 2.0, trans_a = True, "
+                  "trans_b = True"),
     TENON_TYPES("a: number; b = a; c = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

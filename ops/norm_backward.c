@@ -1,12 +1,27 @@
 /* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of pointwise operators and
  * means, so that they have gradients themselves.  Called by the gradient texts in simd/norm.c. */
 #include "composite.h"
+#include <inttypes.h>
+#include <tenon/check.h>
 
 enum { MEAN, SUB, MUL, ADD, RSQRT, SUM_TO, RESHAPE };
 #define BACKWARD_USES "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, core::reshape"
 
-static tenon_status_t layer_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
-static tenon_status_t rms_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 2); }
+static tenon_status_t axis_check(tenon_infer_t *infer) {
+  int64_t axis = infer->attrs[0].as.i, rank = infer->inputs[1]->ndim;
+  if (axis >= -rank && axis < rank) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " is outside [-%" PRId64 ", %" PRId64 ")", axis, rank, rank);
+}
+
+static tenon_status_t layer_infer(tenon_infer_t *infer) {
+  TENON_TRY(axis_check(infer));
+  return core_gradients_infer(infer, 1, 3);
+}
+static tenon_status_t group_infer(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 3); }
+static tenon_status_t rms_infer(tenon_infer_t *infer) {
+  TENON_TRY(axis_check(infer));
+  return core_gradients_infer(infer, 1, 2);
+}
 
 static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);
@@ -110,14 +125,17 @@ static tenon_status_t rms_norm_backward_run(tenon_call_t *call) { return backwar
 TENON_ITEMS(core_norm_backward,
   TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, float epsilon=1e-5) -> "
            "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
-    TENON_DOC("The gradients of layer_norm."), TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
+    TENON_DOC("The gradients of layer_norm."), TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w]"),
+    TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
     TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(layer_infer), TENON_COMPOSITE(layer_norm_backward_run)),
   TENON_OP("rms_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale)",
-    TENON_DOC("The gradients of rms_norm."), TENON_TYPES("dy, x, scale: float; dx, dscale = x"),
+    TENON_DOC("The gradients of rms_norm."), TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w]"),
+    TENON_TYPES("dy, x, scale: float; dx, dscale = x"),
     TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(rms_infer), TENON_COMPOSITE(rms_norm_backward_run)),
   TENON_OP("group_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups=0, float epsilon=1e-5) -> "
            "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
     TENON_DOC("The gradients of group_norm; with 0 groups, of instance_norm."),
+    TENON_SAMPLES("dy: [n, 6, w], x: [n, 6, w], scale: [6], bias: [6], groups = 2"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(layer_infer), TENON_COMPOSITE(group_norm_backward_run)))
+    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(group_infer), TENON_COMPOSITE(group_norm_backward_run)))
 /* clang-format on */

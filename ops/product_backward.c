@@ -6,6 +6,7 @@
 #include "composite.h"
 #include "copy.h"
 #include <string.h>
+#include <tenon/check.h>
 
 static tenon_status_t like_x(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
 
@@ -166,7 +167,8 @@ TENON_ITEMS(core_product_backward,
     TENON_KERNEL("cpu f32|f64", cum_prod_backward_run), TENON_COMPOSITE(cum_prod_backward_parts)),
   TENON_OP("reduce_prod_backward(Tensor dy, Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "
            "bool noop_with_empty_axes=False) -> Tensor",
-    TENON_DOC("The gradient of reduce_prod."), TENON_TYPES("dy: float; x = dy; axes: i64|i32; out = dy"), TENON_WHERE("axes: known"),
+    TENON_DOC("The gradient of reduce_prod."), TENON_SAMPLES("dy: [n, 1], x: [n, m], axes: [1] [1]"),
+    TENON_TYPES("dy: float; x = dy; axes: i64|i32; out = dy"), TENON_WHERE("axes: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(like_x),
     TENON_USES("core::cum_prod, core::transpose, core::untranspose, core::mul, core::contiguous, core::reshape"),
     TENON_COMPOSITE(reduce_prod_backward_run)))

@@ -5,6 +5,7 @@
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
+#include <tenon/check.h>
 
 enum { X, COS, SIN, POSITIONS };
 enum { INTERLEAVED, ROTATED, HEADS };
@@ -197,6 +198,7 @@ TENON_ITEMS(core_rotary,
            "bool interleaved=False, int rotary_embedding_dim=0, int num_heads=0) -> Tensor",
     TENON_DOC("Rotates the first rotary_embedding_dim (0: all) elements of each head, in pairs, by the angles of its "
               "position.\nA pair is two neighbours if interleaved, else an element of the first half and one of the second."),
+    TENON_SAMPLES("x: [n, 2, t, 6], cos_cache: [n, t, 3], sin_cache: [n, t, 3]"),
     TENON_TYPES("x: float; cos_cache = x; sin_cache = x; position_ids: i64; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(ROTARY_USES),

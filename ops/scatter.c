@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
+#include <tenon/check.h>
 
 enum { NONE, ADD, MUL, MAX, MIN };
 
@@ -315,6 +316,8 @@ TENON_ITEMS(core_scatter,
   TENON_OP("scatter_elements(Tensor x, Tensor indices, Tensor updates, *, int axis=0, "
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with each update at its own place, but for the axis, where its index says which."),
+    TENON_SAMPLES("x: [n, m], indices: [1, m] integers(0, n), updates: [1, m]; "
+                  "x: [n, m], indices: [n, m] permutation, updates: [n, m], axis = 1"),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(elements_infer), TENON_REUSE("out: x"),
     TENON_GRADIENT("x, updates: core::scatter_elements_backward(grad, x, updates, indices, out, axis=axis, reduction=reduction)"),
@@ -322,6 +325,7 @@ TENON_ITEMS(core_scatter,
   TENON_OP("scatter_nd(Tensor x, Tensor indices, Tensor updates, *, "
            "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with elements or slices, named by tuples of indices, updated."),
+    TENON_SAMPLES("x: [n, m, 3], indices: [2, 2] [0, 1, 2, 3], updates: [2, 3]"),
     TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
     TENON_INFER(nd_infer), TENON_REUSE("out: x"),
     TENON_GRADIENT("x, updates: core::scatter_nd_backward(grad, x, updates, indices, out, reduction=reduction)"),
@@ -336,12 +340,14 @@ TENON_ITEMS(core_scatter,
     TENON_KERNEL("cpu", cache_run)),
   TENON_OP("gather_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int axis=0) -> Tensor",
     TENON_DOC("The gradient of gather: slices added up where they came from."),
+    TENON_SAMPLES("grad: [2, 3, m], indices: [2, 3] integers(0, n), shape: [2] [n, m]"),
     TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
     TENON_GRADIENT("grad: core::gather(grad.out, indices, axis=axis)"),
     TENON_KERNEL("cpu", backward_run)),
   TENON_OP("gather_nd_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int batch_dims=0) -> Tensor",
     TENON_DOC("The gradient of gather_nd: elements or slices added up where they came from."),
+    TENON_SAMPLES("grad: [5, 3], indices: [5, 2] integers(0, 3), shape: [3] [n, m, 3]"),
     TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(nd_backward_infer),
     TENON_GRADIENT("grad: core::gather_nd(grad.out, indices, batch_dims=batch_dims)"),

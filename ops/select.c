@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
+#include <tenon/check.h>
 
 /* ---- compress ---------------------------------------------------------------------------------------------------- */
 
@@ -139,6 +140,7 @@ TENON_ITEMS(core_select,
     TENON_KERNEL("cpu", nonzero_run)),
   TENON_OP("one_hot(Tensor indices, Tensor @host depth, Tensor values, *, int axis=-1) -> Tensor",
     TENON_DOC("A new axis of extent depth that holds values[1] where the index says, and values[0] elsewhere."),
+    TENON_SAMPLES("indices: [n] integers(0, 5), depth: [1] [5], values: [2]"),
     TENON_TYPES("indices: number; depth: number; values: any; out = values"), TENON_WHERE("depth: known"),
     TENON_TRAITS(TENON_PURE), TENON_INFER(hot_infer),
     TENON_GRADIENT("indices, depth: none; values: core::add(" OF_VALUE("1.0, 0.0") ", " OF_VALUE("0.0, 1.0") ")"),

@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "dense.h"
 #include "fft.h"
+#include <tenon/check.h>
 
 enum { SLOTS = 32, WORK = 1 << 12 };
 
@@ -236,6 +237,7 @@ TENON_ITEMS(core_spectral,
            "bool onesided=False) -> Tensor",
     TENON_DOC("The discrete Fourier transform of x along an axis (-2 unless given), cut or padded with zeros to length.\n"
               "The last axis holds real and imaginary part, or the real part alone; onesided leaves out what symmetry gives."),
+    TENON_SAMPLES("x: [n, 8, 1]; x: [n, 6, 2], axis: [] [1]"),
     TENON_TYPES("x: float; length: i32|i64; axis: i32|i64; out = x"),
     TENON_WHERE("length: known; axis: known"),
     TENON_TRAITS(TENON_PURE),
@@ -246,6 +248,7 @@ TENON_ITEMS(core_spectral,
   TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
            "bool onesided=True) -> Tensor",
     TENON_DOC("The Fourier transforms of frames of a signal [batch, length, parts], step apart, times a window."),
+    TENON_SAMPLES("signal: [n, 12, 1], step: [] [4], window: [6]"),
     TENON_TYPES("signal: float; step: i32|i64; window = signal; length: i32|i64; out = signal"),
     TENON_WHERE("step: known; length: known"),
     TENON_TRAITS(TENON_PURE),

@@ -2,6 +2,7 @@
  * Called by the gradient texts in spectral.c. */
 #include "axes.h"
 #include "composite.h"
+#include <tenon/check.h>
 
 enum { DFT, MUL, ADD, SLICE, SLICE_BACKWARD, GATHER, GATHER_BACKWARD, SUM_TO, RESHAPE };
 #define BACKWARD_USES                                                                                                  \
@@ -43,6 +44,8 @@ static tenon_status_t dft_backward_run(tenon_call_t *call) {
   int inverse = call->attrs[INVERSE].as.i != 0, mirrored = inverse && call->attrs[ONESIDED].as.i != 0;
   int64_t last = dy->ndim - 1, axis = given ? tensor_int(given, 0) : -2, parts = tensor_int(shape, last);
   if (axis < 0) axis += dy->ndim;
+  if (axis < 0 || axis >= last)
+    return tenon_fail(call, TENON_INVALID, "axis %" PRId64 " is no axis of a signal of %d axes", axis, dy->ndim);
   int64_t extent = tensor_int(shape, axis);
   int64_t n = length ? tensor_int(length, 0) : mirrored ? 2 * (extent - 1) : extent;
   TENON_TRY(transform(call, dy, n, axis, !inverse, mirrored, &t));
@@ -129,12 +132,14 @@ TENON_ITEMS(core_spectral_backward,
   TENON_OP("dft_backward(Tensor dy, Tensor @host shape, Tensor? @host length=None, Tensor? @host axis=None, *, "
            "bool inverse=False, bool onesided=False) -> Tensor",
     TENON_DOC("The gradient of dft, whose input has this shape."),
+    TENON_SAMPLES("dy: [n, 8, 2], shape: [3] [n, 8, 1], axis: [] [1]"),
     TENON_TYPES("dy: float; shape: i64|i32; length: i32|i64; axis: i32|i64; out = dy"),
     TENON_WHERE("shape: known; length: known; axis: known"), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES),
     TENON_INFER(dft_backward_infer), TENON_COMPOSITE(dft_backward_run)),
   TENON_OP("stft_backward(Tensor dy, Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
            "bool onesided=True) -> (Tensor? dsignal, Tensor? dwindow)",
     TENON_DOC("The gradients of stft."),
+    TENON_SAMPLES("dy: [n, 2, 4, 2], signal: [n, 12, 1], step: [] [4], window: [6]"),
     TENON_TYPES("dy: float; signal, window = dy; step: i32|i64; length: i32|i64; dsignal, dwindow = dy"),
     TENON_WHERE("step: known; length: known"), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES),
     TENON_INFER(stft_backward_infer), TENON_COMPOSITE(stft_backward_run)))

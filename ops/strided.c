@@ -5,6 +5,7 @@
 #include "copy.h"
 #include "number.h"
 #include <string.h>
+#include <tenon/check.h>
 
 typedef struct places_t { /* in the memory of a tensor */
   int32_t ndim;
@@ -167,16 +168,19 @@ static tenon_status_t zero_run(tenon_call_t *call) {
 TENON_ITEMS(core_strided,
   TENON_OP("strided_copy(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
     TENON_DOC("The elements at these strides from the offset on in x's row-major memory."),
+    TENON_SAMPLES("x: [24], shape: [2] [3, 4], strides = [1, 6], offset = 1"),
     TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
     TENON_GRADIENT("x: core::strided_sum(grad, core::shape(x), strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", copy_run)),
   TENON_OP("strided_sum(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
     TENON_DOC("Zeros of this shape, to which each element of x is added at these strides from the offset on."),
+    TENON_SAMPLES("x: [3, 4], shape: [1] [24], strides = [1, 6], offset = 1"),
     TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
     TENON_GRADIENT("x: core::strided_copy(grad, core::shape(x), strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", sum_run)),
   TENON_OP("strided_zero(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
     TENON_DOC("x with the elements at these strides from the offset on, as many as the shape has, set to zero."),
+    TENON_SAMPLES("x: [24], shape: [2] [3, 4], strides = [1, 6], offset = 1"),
     TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(same_infer),
     TENON_REUSE("out: x"), TENON_GRADIENT("x: core::strided_zero(grad, shape, strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", zero_run)))

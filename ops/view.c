@@ -3,6 +3,7 @@
  * device. Invariant: with concrete extents and values the answer is exact, and everything that can be wrong is refused.
  */
 #include "axes.h"
+#include <tenon/check.h>
 
 #define VIEW(types, where, infer) TENON_TYPES(types), TENON_WHERE(where), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
 
@@ -417,6 +418,7 @@ TENON_ITEMS(core_view,
   TENON_OP("spread(Tensor(a) x, Tensor @host shape, Tensor? @host axes=None, *, bool keepdims=True, "
            "bool noop_with_empty_axes=False) -> Tensor(a)",
     TENON_DOC("A result of a reduction over these axes, repeated over the shape that was reduced."),
+    TENON_SAMPLES("x: [n, 1], shape: [2] [n, m], axes: [1] [1]"),
     VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known", spread_infer),
     TENON_GRADIENT("x: core::reduce_sum(grad, axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)")),
   TENON_OP("slice(Tensor(a) x, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "

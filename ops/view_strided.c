@@ -45,7 +45,7 @@ static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *sha
     out->dims[i] = tenon_extent(shape->as.ints[i]), out->strides[i] = tenon_extent(strides->as.ints[i]);
   }
   if (!reach_of_input(infer, x, &own_low, &own_high))
-    return tenon_fail(infer, TENON_INVALID, "strides of a tensor whose extents are not known before it runs");
+    return tenon_fail(infer, TENON_UNIMPLEMENTED, "strides of a tensor whose extents are not known before it runs");
   int fits = reach(out->dims, strides->as.ints, out->ndim, &low, &high);
   if (fits && low > high) return out->offset = tenon_extent(0), TENON_OK; /* no elements */
   fits = fits && !__builtin_add_overflow(low, offset, &low) && !__builtin_add_overflow(high, offset, &high);
@@ -110,7 +110,7 @@ static tenon_status_t view_infer(tenon_infer_t *infer) {
   int64_t run = 1, made = 1;
   for (int32_t i = x->ndim - 1; i >= 0; i--) {
     if (!tenon_is_known(x->dims[i]) || !tenon_is_known(x->strides[i]))
-      return tenon_fail(infer, TENON_INVALID, "strides of a tensor whose extents are not known before it runs");
+      return tenon_fail(infer, TENON_UNIMPLEMENTED, "strides of a tensor whose extents are not known before it runs");
     run *= x->dims[i].value;
     int64_t step = x->strides[first].value;
     if (i && (x->dims[i - 1].value == 1 || x->strides[i - 1].value == run * step)) continue;

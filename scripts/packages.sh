@@ -2,7 +2,7 @@
 # Installs the Debian packages that Tenon's build and main job (and tests, with the word `test`) need and that are missing.
 set -euo pipefail
 packages=(libutf8proc-dev)
-[ "${1:-}" = test ] && packages+=(abigail-tools clang clang-format valgrind pkg-config locales libdw1 ocl-icd-libopencl1 pocl-opencl-icd fonts-dejavu-core)
+[ "${1:-}" = test ] && packages+=(abigail-tools clang libclang-rt-14-dev clang-format valgrind gdb pkg-config locales libdw1 ocl-icd-libopencl1 pocl-opencl-icd fonts-dejavu-core)
 python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || packages+=(python3-dev)
 for tool in g++ make; do command -v "$tool" >/dev/null || packages+=("$tool"); done

@@ -15,8 +15,9 @@ add() { # adds a total line up; shows what failed
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 for preset in asan tsan; do
-  cmake --preset "$preset" >/dev/null &&
-    cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet --parallel "$(nproc)" >"build-$preset/build.log" 2>&1 ||
+  mkdir -p "build-$preset"
+  flock "build-$preset" cmake --preset "$preset" >/dev/null &&
+    flock "build-$preset" cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet --parallel "$(nproc)" >"build-$preset/build.log" 2>&1 ||
     { tail -20 "build-$preset/build.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
   log=build-$preset/tests.log
   left_out=

@@ -7,13 +7,38 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(layers format header abi unit devices dispatch autograd python torch mxnet guides wheel install command errors examples search onnx models offload cuda sanitize)
+suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures fuzz check) # the longest first
 declare -A about=(
+  [sanitize]="a share of the tests under sanitizers"
+  [wheel]="the wheel in clean environments"
+  [torch]="operators as PyTorch's own"
+  [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet"
+  [unit]="C tests"
+  [devices]="the device suite on the example device and on faulty ones"
+  [models]="light models and the zoo against ONNX Runtime"
+  [onnx]="ONNX's backend cases"
+  [guides]="the guides, as a reader follows them"
+  [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
+  [layers]="includes never climb"
+  [format]="clang-format changes nothing"
+  [header]="op.h alone: four standards, two compilers, 400 lines"
+  [dispatch]="tables against PyTorch's"
+  [autograd]="gradients against PyTorch's"
+  [install]="make install, CMake package, pkg-config"
+  [command]="the tenon command"
+  [errors]="messages for broken models"
+  [examples]="the examples"
+  [search]="MiniLM against stored vectors"
+  [offload]="models on devices against the CPU"
+  [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
   [abi]="layouts, symbols, and libraries of each header in hosts of each version"
-  [layers]="includes never climb" [format]="clang-format changes nothing" [header]="op.h alone: four standards, two compilers, 400 lines" [unit]="C tests" [autograd]="gradients against PyTorch's" [devices]="the device suite on the example device and on faulty ones" [dispatch]="tables against PyTorch's" [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
-  [torch]="operators as PyTorch's own" [mxnet]="MXNet's libraries and models here, and ours there, beside real MXNet" [guides]="the guides, as a reader follows them" [wheel]="the wheel in clean environments" [install]="make install, CMake package, pkg-config" [command]="the tenon command" [errors]="messages for broken models" [examples]="the examples"
-  [search]="MiniLM against stored vectors" [onnx]="ONNX's backend cases" [models]="light models and the zoo against ONNX Runtime" [offload]="models on devices against the CPU" [cuda]="source kernels to PTX by nvcc and NVRTC; the device where a GPU is"
-  [sanitize]="a share of the tests under sanitizers")
+  [new]="tenon new, as a new user: every command of each kind's README; tenon bench and tenon watch"
+  [isolation]="libraries that misbehave, in processes of their own"
+  [debug]="recordings, crash reports, gdb, compare, doctor"
+  [failures]="every 50th request to the system fails, under address sanitizer"
+  [fuzz]="20 s of each fuzz target"
+  [check]="tenon check on built-in operators, examples, a library of MXNet's interface, planted defects and their right twins"
+)
 
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
   grep -E '^[0-9]+ passed' "$1" | awk -v parts="$2" '{p += $1; f += $3; s += $5} END {print p + 0 " passed, " f + (NR < parts ? parts - NR : 0) " failed, " s + 0 " skipped"}'
@@ -35,6 +60,12 @@ run_unit() {
   scripts/unit.sh "$build/tests"
 }
 run_devices() { "$python" tests/acceptance/devices_test.py; }
+run_check() {
+  local log=$logs/check-parts.log
+  "$python" tests/acceptance/check_test.py 2>&1 | tee "$log"
+  "$python" tests/acceptance/check_defects_test.py 2>&1 | tee -a "$log"
+  parts_of "$log" 2
+}
 run_dispatch() {
   [ -x .venv-zoo/bin/python ] || { echo "skip: .venv-zoo is missing (make test makes it)"; echo "0 passed, 0 failed, 1 skipped"; return; }
   .venv-zoo/bin/python tests/acceptance/dispatch_test.py
@@ -77,8 +108,17 @@ run_guides() {
 }
 run_wheel() { "$python" tests/adapters/wheel_test.py; }
 run_install() { tests/acceptance/install_test.sh "$build"; }
+run_new() {
+  local log=$logs/new-parts.log part
+  for part in new bench watch; do "$python" "tests/acceptance/${part}_test.py"; done 2>&1 | tee "$log"
+  parts_of "$log" 3
+}
 run_command() { "$python" tests/acceptance/command_test.py; }
 run_errors() { "$python" tests/acceptance/errors_test.py; }
+run_isolation() {
+  cmake --build "$build" --target isolation_rounds --parallel "$(nproc)" >"$logs/isolation-build.log" 2>&1 || { tail -30 "$logs/isolation-build.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
+  "$python" tests/acceptance/isolation_test.py
+}
 run_examples() { "$python" tests/acceptance/examples_test.py; }
 run_search() {
   scripts/run.sh "$build" -q "May I sell copies?" >"$logs/run.log" 2>&1 || { tail -20 "$logs/run.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
@@ -88,7 +128,10 @@ run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
+run_debug() { "$python" tests/acceptance/debug_test.py; }
 run_sanitize() { scripts/sanitize.sh quick; }
+run_failures() { scripts/failures.sh 50; }
+run_fuzz() { scripts/fuzz.sh 20; }
 
 totals_of() { # the last total line of a log; unittest's own form is put into ours
   grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?' "$1" | tail -1 | grep . && return
@@ -101,23 +144,55 @@ totals_of() { # the last total line of a log; unittest's own form is put into ou
   echo "$((good < 0 ? 0 : good)) passed, ${bad:-0} failed, ${skip:-0} skipped"
 }
 
+# Suites run two at a time (TEST_JOBS), since most of them use one processor; each is shown when it has ended.
 failed=0 passed=0 wrong=0 skipped=0
 [ -n "$only" ] && suites=("$only")
-summary=()
 for suite in "${suites[@]}"; do
   declare -F "run_$suite" >/dev/null || { echo "test: no suite '$suite'; there are: ${!about[*]}" >&2; exit 2; }
-  echo "== $suite: ${about[$suite]}"
-  start=$(date +%s)
-  "run_$suite" 2>&1 | tee "$logs/$suite.log"
-  status=${PIPESTATUS[0]}
+done
+declare -A suite_of=()
+summary=()
+take() { # SUITE STATUS: shows a suite that has ended, and adds it up
+  local suite=$1 status=$2 line p f s
+  [ -n "$only" ] || { echo "== $suite: ${about[$suite]}"; cat "$logs/$suite.log"; }
   line=$(totals_of "$logs/$suite.log")
   [ -n "$line" ] || { line="0 passed, 1 failed, 0 skipped"; status=1; }
   read -r p f s < <(sed -E 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 \4/' <<<"$line")
   [ "$f" -eq 0 ] && [ "$status" -ne 0 ] && f=1
   passed=$((passed + p)) wrong=$((wrong + f)) skipped=$((skipped + ${s:-0}))
   [ "$f" -eq 0 ] || failed=1
-  summary+=("$(printf '%-10s %6d passed %5d failed %5d skipped %6d s' "$suite" "$p" "$f" "${s:-0}" "$(($(date +%s) - start))")")
-done
+  summary+=("$(printf '%-10s %6d passed %5d failed %5d skipped %6d s' "$suite" "$p" "$f" "${s:-0}" "$(cat "$logs/$suite.time")")")
+}
+begin() { # SUITE, in the background
+  { start=$(date +%s)
+    "run_$1" >"$logs/$1.log" 2>&1
+    status=$?
+    echo "$(($(date +%s) - start))" >"$logs/$1.time"
+    exit $status; } &
+  suite_of[$!]=$1
+}
+wait_one() {
+  local process status
+  wait -n -p process "${!suite_of[@]}"
+  status=$?
+  take "${suite_of[$process]}" $status
+  unset "suite_of[$process]"
+}
+if [ -n "$only" ]; then
+  echo "== $only: ${about[$only]}"
+  start=$(date +%s)
+  "run_$only" 2>&1 | tee "$logs/$only.log"
+  status=${PIPESTATUS[0]}
+  echo "$(($(date +%s) - start))" >"$logs/$only.time"
+  take "$only" "$status"
+else
+  cmake --build "$build" --target unit_tests device_tests --parallel "$(nproc)" >"$logs/tests-build.log" 2>&1 || { tail -30 "$logs/tests-build.log"; echo "total: 0 passed, 1 failed, 0 skipped"; exit 1; }
+  for suite in "${suites[@]}"; do
+    [ ${#suite_of[@]} -lt ${TEST_JOBS:-2} ] || wait_one
+    begin "$suite"
+  done
+  while [ ${#suite_of[@]} -gt 0 ]; do wait_one; done
+fi
 echo
 printf '%s\n' "${summary[@]}"
 echo "total: $passed passed, $wrong failed, $skipped skipped"

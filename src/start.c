@@ -18,8 +18,11 @@
 #include "dispatch/trace.h"
 #include "graph/rates.h"
 #include "graph/run.h"
+#include "isolation/isolation.h"
 #include "loader/bridge.h"
 #include "loader/policy.h"
+#include "record/crash.h"
+#include "record/watch.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_C const tenon_descriptor_t *tenon_library_null(void);
@@ -87,6 +90,7 @@ static void in_child(void) {
   tn_parallel_in_child();
   tn_plugins_in_child();
   tn_rates_in_child();
+  tn_isolation_in_child();
 }
 
 /* ---- start and shutdown ------------------------------------------------------------------------------------------ */
@@ -103,6 +107,8 @@ static tenon_status_t start(void) {
   tn_autograd_start();
   tn_graph_start();
   tn_trace_start();
+  tn_record_start();
+  tn_crash_start();
   tn_fallback_start();
   tn_device_builtin = add_device;
   if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);
@@ -127,6 +133,7 @@ void tenon_shutdown(void) {
     tn_registrations_clear();
     tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
     tn_trace_clear();
+    tn_record_clear();
     tn_autograd_clear();
     tn_instances_release();
     tn_parallel_shutdown();
@@ -174,6 +181,7 @@ tenon_status_t tenon_doctor(char **out_text) {
     tn_text_add(&text, "bridges          ");
     tn_bridges_report(&text);
     tn_text_add(&text, "\n");
+    tn_isolation_report(&text);
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;

@@ -6,10 +6,14 @@
 #include "process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+void process_set(const char *name, const char *value) { (void)setenv(name, value, 1); }
 
 bool process_become(const texts_t *command, text_t *why) {
   char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
@@ -20,4 +24,67 @@ bool process_become(const texts_t *command, text_t *why) {
   text_add(why, "cannot run '%s': %s", arguments[0], strerror(errno));
   free(arguments);
   return false;
+}
+
+/* A forked child's state when it has ended. */
+static int wait_for(pid_t id) {
+  int state = 0;
+  while (waitpid(id, &state, 0) < 0 && errno == EINTR) continue;
+  return state;
+}
+
+int process_show(const texts_t *command, text_t *why) {
+  char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
+  if (!arguments) return text_add(why, "out of memory"), -1;
+  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
+  fflush(stdout), fflush(stderr);
+  const pid_t id = fork();
+  if (id == 0) {
+    execvp(arguments[0], arguments);
+    fprintf(stderr, "tenon: cannot run '%s': %s\n", arguments[0], strerror(errno));
+    _exit(127);
+  }
+  free(arguments);
+  if (id < 0) return text_add(why, "cannot start a process: %s", strerror(errno)), -1;
+  const int state = wait_for(id);
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
+static void be_child(char **arguments, const char *name, const char *value, int errors) {
+  int nothing = open("/dev/null", O_RDWR);
+  if (value) (void)setenv(name, value, 1);
+  (void)dup2(nothing, STDIN_FILENO), (void)dup2(nothing, STDOUT_FILENO), (void)dup2(errors, STDERR_FILENO);
+  execv(arguments[0], arguments);
+  dprintf(STDERR_FILENO, "cannot run '%s': %s", arguments[0], strerror(errno));
+  _exit(127);
+}
+
+static void read_all(int from, text_t *out) {
+  char room[4096];
+  for (ssize_t size; (size = read(from, room, sizeof room)) > 0 || (size < 0 && errno == EINTR);)
+    if (size > 0) text_bytes(out, room, (size_t)size);
+  while (out->size && out->data[out->size - 1] == '\n') out->data[--out->size] = 0;
+}
+
+bool process_run(const texts_t *command, const char *name, const char *value, text_t *why) {
+  int ends[2], status = 0;
+  char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
+  text_t words = {NULL, 0, 0, false};
+  if (!arguments || pipe(ends) != 0)
+    return free(arguments), text_add(why, "cannot make a pipe: %s", strerror(errno)), false;
+  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
+  fflush(stdout), fflush(stderr);
+  pid_t id = fork();
+  if (id == 0) be_child(arguments, name, value, ends[1]);
+  close(ends[1]);
+  if (id > 0) read_all(ends[0], &words);
+  close(ends[0]);
+  if (id > 0) status = wait_for(id);
+  bool fine = id > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (id < 0) text_add(why, "cannot start a process: %s", strerror(errno));
+  else if (!fine && words.size) text_add(why, "%s", text_get(&words));
+  else if (!fine && WIFSIGNALED(status)) text_add(why, "it ended by signal %d", WTERMSIG(status));
+  else if (!fine) text_add(why, "it ended with status %d", WEXITSTATUS(status));
+  free(arguments), text_free(&words);
+  return fine;
 }

@@ -8,7 +8,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <ftw.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -33,6 +35,16 @@ double system_clock_ms(void) {
 int32_t system_processors(void) {
   long count = sysconf(_SC_NPROCESSORS_ONLN);
   return count > 0 && count < 4096 ? (int32_t)count : 1;
+}
+
+void system_processor(text_t *out_name) {
+  char line[512] = "";
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file && fgets(line, sizeof line, file) && strncmp(line, "model name", 10) != 0) continue;
+  const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+  if (colon) text_bytes(out_name, colon + 2, strcspn(colon + 2, "\n"));
+  else text_add(out_name, "cpu");
+  if (file) fclose(file);
 }
 
 bool system_own_folder(text_t *out_folder) {
@@ -70,6 +82,19 @@ bool system_module_open(const char *path, const char *const *names, int count, v
   return module != NULL;
 }
 
+bool system_find_program(const char *name, text_t *out_path) {
+  const char *folders = getenv("PATH");
+  for (const char *at = folders ? folders : ""; *at; at += strspn(at, ":")) {
+    size_t size = strcspn(at, ":");
+    text_clear(out_path);
+    text_bytes(out_path, at, size);
+    text_add(out_path, "/%s", name);
+    if (size && system_is_file(text_get(out_path)) && access(text_get(out_path), X_OK) == 0) return true;
+    at += size;
+  }
+  return false;
+}
+
 bool system_is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);
@@ -92,6 +117,15 @@ bool system_list_folder(const char *path, texts_t *out_names, text_t *why) {
   return fine;
 }
 
+bool system_temporary_file(text_t *out_path) {
+  const char *folder = getenv("TMPDIR");
+  text_add(out_path, "%s/tenon-XXXXXX", folder && *folder ? folder : "/tmp");
+  int file = out_path->failed ? -1 : mkstemp(out_path->data);
+  if (file < 0) return text_clear(out_path), false;
+  close(file);
+  return true;
+}
+
 bool system_make_folder(const char *path, text_t *why) {
   text_t part = {NULL, 0, 0, false};
   bool fine = true;
@@ -107,3 +141,19 @@ bool system_make_folder(const char *path, text_t *why) {
   text_free(&part);
   return fine;
 }
+
+bool system_make_temporary(text_t *out_path, text_t *why) {
+  const char *parent = getenv("TMPDIR");
+  text_add(out_path, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
+  if (!out_path->failed && mkdtemp(out_path->data)) return true;
+  text_add(why, "no folder can be made in %s: %s", parent && *parent ? parent : "/tmp", strerror(errno));
+  text_clear(out_path);
+  return false;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+  (void)info, (void)kind, (void)place;
+  return remove(path), 0;
+}
+
+void system_remove_folder(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }

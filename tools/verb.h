@@ -13,7 +13,7 @@ typedef struct verb_t {
   int (*run)(const struct verb_t *verb, int argc, char **argv); /* argv[0] is the verb's name */
 } verb_t;
 
-extern const verb_t verb_build, verb_ops, verb_show, verb_run, verb_check, verb_verify, verb_devices, verb_export,
-    verb_doctor;
+extern const verb_t verb_new, verb_model, verb_bench, verb_watch, verb_build, verb_ops, verb_show, verb_run, verb_check,
+    verb_compare, verb_replay, verb_verify, verb_devices, verb_export, verb_doctor;
 
 #endif

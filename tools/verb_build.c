@@ -1,12 +1,10 @@
 /* `tenon build`: sources to an operator library, checked by loading it.  The library does the work. */
 #include <stdio.h>
-#include <string.h>
 #include <tenon/tenon.h>
 
+#include "build.h"
 #include "library.h"
-#include "options.h"
 #include "say.h"
-#include "system.h"
 
 static void print_count(const char *before, int32_t count, const char *after) {
   printf("%s%d operator%s%s", before, (int)count, count == 1 ? "" : "s", after);
@@ -31,92 +29,24 @@ static int check(const char *output) {
   return EXIT_FINE;
 }
 
-static void say(void *context, uint32_t what, const char *text) {
-  if (what == TENON_BUILD_WORDS) fputs(text, stderr);
-  else if (*(const bool *)context) printf("%s%s\n", what == TENON_BUILD_REUSED ? "made before: " : "", text);
-}
-
-typedef struct asked_t { /* on the command line */
-  texts_t sources, folders, macros, library_folders, libraries, flags;
-  const char *output, *level;
-  bool debug, verbose, fresh, no_check;
-} asked_t;
-
-static bool add(texts_t *options, const char *before, const char *word) {
-  text_t text = {NULL, 0, 0, false};
-  text_add(&text, "%s%s", before, word);
-  bool fine = !text.failed && texts_add(options, text_get(&text));
-  text_free(&text);
-  return fine;
-}
-
-static bool add_each(texts_t *options, const char *before, const texts_t *words) {
-  bool fine = true;
-  for (int32_t i = 0; i < words->count; i++) fine = fine && add(options, before, words->items[i]);
-  return fine;
-}
-
-static bool has_device_code(const texts_t *sources) { /* that cannot be tried on every machine */
-  for (int32_t i = 0; i < sources->count; i++)
-    if (text_ends_with(sources->items[i], ".cu")) return true;
-  return false;
-}
-
-static int build(asked_t *asked) {
-  texts_t options = {NULL, 0, 0};
-  const bool in_colour = system_is_terminal(true) && !has_device_code(&asked->sources);
-  bool fine = !asked->level || add(&options, "-O", asked->level);
-  fine = fine && (!asked->debug || add(&options, "-g", ""));
-  fine = fine && (!in_colour || add(&options, "-fdiagnostics-color=always", ""));
-  fine = fine && add_each(&options, "-I", &asked->folders) && add_each(&options, "-D", &asked->macros);
-  fine = fine && add_each(&options, "", &asked->flags) && add_each(&options, "-L", &asked->library_folders);
-  fine = fine && add_each(&options, "-l", &asked->libraries);
-  const tenon_build_t work = {.size = sizeof work,
-                              .flags = asked->fresh ? TENON_BUILD_FRESH : 0,
-                              .source_count = (uint32_t)asked->sources.count,
-                              .option_count = (uint32_t)options.count,
-                              .sources = (const char *const *)asked->sources.items,
-                              .options = (const char *const *)options.items,
-                              .say = say,
-                              .context = &asked->verbose};
-  int code = !fine                                                   ? say_failure("out of memory")
-             : tenon_library_build(&work, asked->output) != TENON_OK ? say_failure("%s", tenon_error())
-             : asked->no_check || has_device_code(&asked->sources)   ? printf("built %s\n", asked->output) < 0
-                                                                     : check(asked->output);
-  texts_free(&options);
-  return code;
-}
-
 static int run(const verb_t *verb, int argc, char **argv) {
-  asked_t asked = {.output = NULL};
-  text_t default_output = {NULL, 0, 0, false};
+  build_t build = {.output = NULL};
+  bool no_check = false;
+  text_t room = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
   const option_t options[] = {
-      {"output", 'o', OPTION_TEXT, "LIB", "name of the library (the first source's name with .so)", &asked.output},
-      {"verbose", 'v', OPTION_FLAG, NULL, "show the commands", &asked.verbose},
-      {"optimize", 'O', OPTION_TEXT, "LEVEL", "level of optimisation (3)", &asked.level},
-      {"debug", 'g', OPTION_FLAG, NULL, "with information for debuggers", &asked.debug},
-      {"include", 'I', OPTION_TEXTS, "DIR", "look for headers there too", &asked.folders},
-      {"define", 'D', OPTION_TEXTS, "NAME[=VALUE]", "define a macro", &asked.macros},
-      {"library", 'l', OPTION_TEXTS, "LIB", "link with a library", &asked.libraries},
-      {"library-dir", 'L', OPTION_TEXTS, "DIR", "look for libraries there too", &asked.library_folders},
-      {"fresh", 0, OPTION_FLAG, NULL, "compile, also what the cache has", &asked.fresh},
-      {"no-check", 0, OPTION_FLAG, NULL, "do not load the library to see that it can be", &asked.no_check},
+      BUILD_OPTIONS(&build),
+      {"no-check", 0, OPTION_FLAG, NULL, "do not load the library to see that it can be", &no_check},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
-  command_line_t line = {verb, options, 1, -1, "SOURCE", {NULL, 0, 0}, &asked.flags};
+  command_line_t line = {verb, options, 1, -1, "SOURCE", {NULL, 0, 0}, &build.flags};
   int code = options_parse(&line, argc, argv);
-  asked.sources = line.operands;
+  build.sources = line.operands;
   if (code == OPTIONS_GO_ON) {
-    if (!asked.output) {
-      const char *name = text_file_name(asked.sources.items[0]), *dot = strrchr(name, '.');
-      text_add(&default_output, "%.*s.so", (int)(dot ? (size_t)(dot - name) : strlen(name)), name);
-      asked.output = text_get(&default_output);
-    }
-    code = build(&asked);
+    build_name_output(&build, &room);
+    code = !build_library(&build, &why)                ? say_failure("%s", text_get(&why))
+           : no_check || build_has_device_code(&build) ? printf("built %s\n", build.output) < 0
+                                                       : check(build.output);
   }
-  texts_t *const lists[] = {&asked.sources,         &asked.folders,   &asked.macros,
-                            &asked.library_folders, &asked.libraries, &asked.flags};
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) texts_free(lists[i]);
-  text_free(&default_output);
+  build_free(&build), text_free(&room), text_free(&why);
   return code;
 }
 

@@ -9,7 +9,7 @@
 static int report(const texts_t *libraries) {
   char *text = NULL;
   text_t why = {NULL, 0, 0, false};
-  bool fine = library_load_all(libraries, &why);
+  bool fine = library_load_all(libraries, false, &why);
   if (!fine) say_error(text_get(&why));
   text_free(&why);
   if (!fine) return EXIT_FAILED;

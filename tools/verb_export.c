@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "file.h"
 #include "library.h"
 #include "options.h"
 #include "say.h"
@@ -18,22 +19,6 @@ typedef struct asked_t { /* on the command line */
 } asked_t;
 
 /* ---- what is written --------------------------------------------------------------------------------------------- */
-
-static bool read_file(const char *path, text_t *out) {
-  char piece[65536];
-  FILE *file = fopen(path, "rb");
-  if (!file) return false;
-  for (size_t size; (size = fread(piece, 1, sizeof piece, file)) > 0;) text_bytes(out, piece, size);
-  bool fine = !ferror(file) && !out->failed;
-  return fclose(file) == 0 && fine;
-}
-
-static bool write_file(const char *path, const text_t *bytes) {
-  FILE *file = fopen(path, "wb");
-  if (!file) return false;
-  bool fine = fwrite(bytes->data, 1, bytes->size, file) == bytes->size;
-  return fclose(file) == 0 && fine;
-}
 
 static void put(text_t *lines, const char *key, const char *value, bool *is_fine) {
   *is_fine = *is_fine && !strchr(value, '\n');
@@ -57,6 +42,7 @@ static bool put_room(text_t *bytes, const text_t *lines) {
 /* The library that came with Tenon, with what is asked for written into it. */
 static int make(const char *form, const asked_t *asked, const char *library, text_t *bytes) {
   text_t tenon = {NULL, 0, 0, false}, model = {NULL, 0, 0, false}, lines = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   bool is_fine = true;
   int code = EXIT_FINE;
   if (!system_module_path("libtenon.so.1", &tenon))
@@ -66,8 +52,8 @@ static int make(const char *form, const asked_t *asked, const char *library, tex
   for (int i = 0; i < 2 && code == EXIT_FINE && !bytes->size; i++) {
     text_clear(&model);
     text_add(&model, "%.*s%s/%s.so", folder, text_get(&tenon), places[i], form);
-    if (system_is_file(text_get(&model)) && !read_file(text_get(&model), bytes))
-      code = say_failure("cannot read %s", text_get(&model));
+    if (system_is_file(text_get(&model)) && !file_read(text_get(&model), bytes, &why))
+      code = say_failure("%s", text_get(&why));
   }
   if (code == EXIT_FINE && !bytes->size)
     code = say_failure("%s is not there: this Tenon was built without it", text_get(&model));
@@ -79,8 +65,8 @@ static int make(const char *form, const asked_t *asked, const char *library, tex
   if (code == EXIT_FINE && lines.failed) code = say_failure("out of memory");
   if (code == EXIT_FINE && !put_room(bytes, &lines))
     code = say_failure("%s has no room for %zu bytes: export fewer operators", text_get(&model), lines.size);
-  text_t *const texts[] = {&tenon, &model, &lines};
-  for (int i = 0; i < 3; i++) text_free(texts[i]);
+  text_t *const texts[] = {&tenon, &model, &lines, &why};
+  for (int i = 0; i < 4; i++) text_free(texts[i]);
   return code;
 }
 
@@ -115,19 +101,19 @@ static int check(const char *made, const char *output) {
 }
 
 static int export(const char *form, const asked_t *asked) {
-  text_t path = {NULL, 0, 0, false}, bytes = {NULL, 0, 0, false}, part = {NULL, 0, 0, false};
+  text_t path = {NULL, 0, 0, false}, bytes = {NULL, 0, 0, false}, part = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
   tenon_library_t *library;
   library_path(asked->library, &path);
   int code = tenon_library_load(text_get(&path), 0, &library) == TENON_OK ? EXIT_FINE : say_error(NULL);
   if (code == EXIT_FINE) code = make(form, asked, tenon_library_path(library), &bytes);
   text_add(&part, "%s%s.part", strchr(asked->output, '/') ? "" : "./", asked->output);
-  if (code == EXIT_FINE && !write_file(text_get(&part), &bytes)) code = say_failure("cannot write %s", text_get(&part));
+  if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why)) code = say_failure("%s", text_get(&why));
   if (code == EXIT_FINE) code = check(text_get(&part), asked->output);
   if (code == EXIT_FINE && rename(text_get(&part), asked->output) != 0)
     code = say_failure("cannot write %s", asked->output);
   if (code != EXIT_FINE) remove(text_get(&part));
-  text_t *const texts[] = {&path, &bytes, &part};
-  for (int i = 0; i < 3; i++) text_free(texts[i]);
+  text_t *const texts[] = {&path, &bytes, &part, &why};
+  for (int i = 0; i < 4; i++) text_free(texts[i]);
   return code;
 }
 

@@ -17,17 +17,22 @@
 #include "summary.h"
 #include "system.h"
 #include "timeline.h"
+#include "under.h"
+#include "values.h"
 
 enum { HOT_ROWS = 20 };
 
 typedef struct run_t { /* what was asked for, and what it became */
   texts_t libraries, values, dims, dumps, pins, passes;
-  const char *model, *folder, *profile, *device, *claim;
+  const char *model, *folder, *profile, *device, *claim, *values_folder, *nan;
+  const char *optimize;
+  bool values_each, sanitizer, isolates_ops;
   devices_t devices;
   bool record;
   int64_t threads, repeat, seed;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
+  tenon_compile_t options;
   tenon_tensor_t **inputs, **outputs;
   int32_t input_count, output_count;
 } run_t;
@@ -165,11 +170,13 @@ static bool show_fallbacks(const run_t *run, text_t *why) {
 }
 
 static bool open_model(run_t *run, text_t *why) {
-  if (!library_load_all(&run->libraries, why)) return false;
+  if (!library_load_all(&run->libraries, run->isolates_ops, why)) return false;
   tenon_compile_t options = {.size = sizeof options};
-  options.flags = run->record ? TENON_COMPILE_RECORD : 0;
+  options.flags =
+      (run->record ? TENON_COMPILE_RECORD : 0) | (run->optimize && run->optimize[0] == 'p' ? TENON_COMPILE_PLAIN : 0);
   if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
   if (run->claim && strcmp(run->claim, "on") != 0) options.claims = run->claim;
+  run->options = options;
   bool is_read = tenon_graph_load(run->model, NULL, &run->graph) == TENON_OK;
   if (is_read && !passes_apply(&run->passes, &run->graph, why)) return false;
   if (!is_read || tenon_executable_create(run->graph, &options, &run->executable) != TENON_OK) {
@@ -183,15 +190,27 @@ static bool open_model(run_t *run, text_t *why) {
   return true;
 }
 
+static bool save_values(const run_t *run, text_t *why) {
+  values_request_t request = {run->graph,         &run->options,       run->inputs,     run->outputs,
+                              run->values_folder, (uint64_t)run->seed, run->values_each};
+  return values_save(&request, why);
+}
+
 static bool perform(run_t *run, text_t *why) {
   bool needs_run = run->dumps.count == 0 || run->record || run->values.count > 0 || run->profile ||
-                   texts_has(&run->dumps, "plan") || texts_has(&run->dumps, "devices");
+                   run->values_folder || texts_has(&run->dumps, "plan") || texts_has(&run->dumps, "devices");
   if (run->threads > 0) tenon_threads_set((int32_t)(run->threads < 4096 ? run->threads : 4096));
   if (!open_model(run, why) || !dump(run, false, why)) return false;
   if (!needs_run) return true;
   return inputs_make(run->graph, &run->values, &run->dims, run->inputs, why) && run_all(run, why) &&
-         (!run->profile || run_profiled(run, why)) && show_outputs(run, why) && show_fallbacks(run, why) &&
-         dump(run, true, why);
+         (!run->profile || run_profiled(run, why)) && show_outputs(run, why) &&
+         (!run->values_folder || save_values(run, why)) && show_fallbacks(run, why) && dump(run, true, why);
+}
+
+static bool go_under(const run_t *run, int argc, char **argv, text_t *why) {
+  static const char *const left_out[] = {"--sanitizer", NULL};
+  under_t under = {false, false, run->sanitizer, &run->libraries, NULL, left_out};
+  return under_become(&under, argc, argv, why);
 }
 
 static int run_verb(const verb_t *verb, int argc, char **argv) {
@@ -205,6 +224,7 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
        &run.values},
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &run.libraries},
+      {LIBRARY_ISOLATE, &run.isolates_ops},
       {"apply", 0, OPTION_TEXTS, "LIB::NAME[,KEY=VALUE]...",
        "change the graph by a pass or a partitioner of a library, with options; may be repeated", &run.passes},
       {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},
@@ -221,13 +241,26 @@ static int run_verb(const verb_t *verb, int argc, char **argv) {
       {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|claims|placement|devices",
        "print that; may be repeated.  graph, shapes, claims and placement need no run, and with no input there is none",
        &run.dumps},
+      {"optimize", 0, OPTION_TEXT, "full|plain", "rewrite the graph (full), or run each node as it was imported",
+       &run.optimize},
+      {"nan", 0, OPTION_TEXT, "stop|report|stop,nan|report,nan",
+       "stop at the first NaN or infinity that begins, or report those where they begin; nan: infinities are fine",
+       &run.nan},
+      {"values", 0, OPTION_TEXT, "DIR", "write each value of the graph to DIR, listed in DIR/values.txt",
+       &run.values_folder},
+      {"values-each", 0, OPTION_FLAG, NULL, "with --values: by a run for each, so that what is fused stays so",
+       &run.values_each},
+      {"sanitizer", 0, OPTION_FLAG, NULL, "with the run-time library of the sanitizer that libraries were built with",
+       &run.sanitizer},
       {"seed", 's', OPTION_INT, "N", "seed of random operators (0); every run draws the same numbers", &run.seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, 1, "MODEL", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
     run.model = line.operands.items[0];
-    code = perform(&run, &why) ? EXIT_FINE : say_failure("%s", text_get(&why));
+    bool fine = go_under(&run, argc, argv, &why) && (!run.nan || tenon_nan_set(run.nan) == TENON_OK);
+    if (!fine && !why.size) text_add(&why, "--nan: %s", tenon_error());
+    code = fine && perform(&run, &why) ? EXIT_FINE : say_failure("%s", text_get(&why));
   }
   drop(run.inputs, run.input_count);
   drop(run.outputs, run.output_count);

@@ -126,10 +126,12 @@ static int explain(const tenon_op_t *op, const char *key, const char *dtype_name
 
 static int run(const verb_t *verb, int argc, char **argv) {
   texts_t libraries = {NULL, 0, 0};
+  bool isolates_ops = false;
   text_t why = {NULL, 0, 0, false};
   const char *key = NULL, *dtype = NULL;
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB", "load a library first; may be repeated", &libraries},
+      {LIBRARY_ISOLATE, &isolates_ops},
       {"explain", 0, OPTION_TEXT, "KEY", "only why each candidate for a key (cpu, autograd npu) is taken or not", &key},
       {"dtype", 0, OPTION_TEXT, "DTYPE", "with --explain: of calls with that dtype (all)", &dtype},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
@@ -137,7 +139,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
     code = EXIT_FINE;
-    if (!library_load_all(&libraries, &why)) code = say_failure("%s", text_get(&why));
+    if (!library_load_all(&libraries, isolates_ops, &why)) code = say_failure("%s", text_get(&why));
     for (int32_t i = 0; code == EXIT_FINE && i < line.operands.count; i++) {
       const tenon_op_t *op = NULL;
       if (i > 0) putchar('\n');

@@ -21,6 +21,7 @@ typedef struct reason_t { /* for skipping, and how often */
 
 typedef struct verify_t {
   texts_t libraries, shape_only;
+  bool isolates_ops;
   tolerance_t tolerance;
   const char *device;
   devices_t devices;
@@ -38,7 +39,7 @@ typedef struct verify_t {
 static bool start(void *context, text_t *why) {
   verify_t *verify = context;
   if (verify->jobs > 1) tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs); /* each its share */
-  return library_load_all(&verify->libraries, why) &&
+  return library_load_all(&verify->libraries, verify->isolates_ops, why) &&
          devices_open(&verify->devices, verify->device, NULL, &verify->options, why);
 }
 
@@ -156,6 +157,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
   double timeout = 0;
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &verify.libraries},
+      {LIBRARY_ISOLATE, &verify.isolates_ops},
       {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &verify.device},
       {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (the case's own, else 1e-3)", &verify.tolerance.relative},
       {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (the case's own, else 1e-7)", &verify.tolerance.absolute},

@@ -30,6 +30,7 @@ typedef struct worker_t {
   int32_t item;  /* in work, -1: none */
   double begun;  /* clock when it began */
   bool late;     /* it was ended because of the time limit */
+  bool has_done; /* this child has done an item */
   text_t buffer; /* what has arrived of records */
 } worker_t;
 
@@ -61,6 +62,7 @@ static void be_child(const workers_t *workers, int32_t first, int descriptor) {
     if (!send_record(descriptor, EVENT_BEGIN, item, 0, "")) _exit(1);
     int32_t outcome = workers->run(workers->context, item, &words);
     if (!send_record(descriptor, EVENT_END, item, outcome, text_get(&words))) _exit(1);
+    if (workers->spoiled && outcome == workers->spoiled) break;
   }
   _exit(0); /* not exit: the parent's open files and buffers are the parent's */
 }
@@ -82,7 +84,7 @@ static bool start_child(const workers_t *workers, worker_t *worker, text_t *why)
     close(ends[0]);
     return text_add(why, "cannot fork: %s", strerror(errno)), false;
   }
-  worker->id = id, worker->descriptor = ends[0], worker->item = -1, worker->late = false;
+  worker->id = id, worker->descriptor = ends[0], worker->item = -1, worker->late = worker->has_done = false;
   text_clear(&worker->buffer);
   return true;
 }
@@ -102,7 +104,7 @@ static bool take_records(const workers_t *workers, worker_t *worker, text_t *why
       worker->item = record.item, worker->begun = system_clock_ms();
     } else if (record.event == EVENT_END) {
       workers->done(workers->context, record.item, record.outcome, text_get(&words));
-      worker->item = -1, worker->next = record.item + workers->jobs;
+      worker->item = -1, worker->has_done = true, worker->next = record.item + workers->jobs;
     } else {
       text_add(why, "%s", text_get(&words));
       fine = false;
@@ -130,7 +132,9 @@ static bool bury_child(const workers_t *workers, worker_t *worker, text_t *why) 
   if (worker->item >= 0) {
     workers->done(workers->context, worker->item, workers->crashed, text_get(&words));
     worker->next = worker->item + workers->jobs;
-  } else if (worker->next < workers->count && !worker->late) { /* late: it did end its item just before */
+  } else if (worker->next < workers->count && !worker->late &&
+             !(worker->has_done && WIFEXITED(status) &&
+               !WEXITSTATUS(status))) { /* late: it did end its item just before */
     text_add(why, "a child %s before its first item", text_get(&words));
     fine = false;
   }

@@ -66,9 +66,15 @@ def minilm():
     return T.BertModel(T.BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536, attn_implementation="eager"))
 
 
+def twin():
+    """MiniLM's layers, but two and narrow: what a test of failures runs thousands of times."""
+    return T.BertModel(T.BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=32, attn_implementation="eager"))
+
+
 image, text_names = (torch.randn(1, 3, 224, 224),), ("input_ids", "attention_mask")
 for n in (16, 128):
     export(f"minilm_{n}", minilm, text(n), text_names)
+export("minilm_twin", twin, (torch.randint(0, 100, (1, 8)), torch.ones(1, 8, dtype=torch.long)), text_names)
 export("bert_base_128", lambda: T.BertModel(T.BertConfig(attn_implementation="eager")), text(128), text_names)
 export("vit_small", lambda: T.ViTModel(T.ViTConfig(hidden_size=384, num_attention_heads=6, intermediate_size=1536, attn_implementation="eager")), image, ("pixel_values",))
 export("resnet50", lambda: T.ResNetModel(T.ResNetConfig()), image, ("pixel_values",))

@@ -3,6 +3,7 @@
 #include "plugin.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,6 +196,25 @@ void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure) {
   sim_mark_release(mark);
 }
 
+/* Waits without a mark, for which there was no memory: what the stream's work uses is given back after a wait, so that fails
+ * for nothing of its own. */
+static void drain(sim_stream_t *stream) {
+  while (stream->first) {
+    sim_unlock();
+    sched_yield();
+    sim_lock();
+  }
+  sim_host_knows(&stream->clock);
+}
+
+static void drain_all(int32_t ordinal) {
+  for (sim_stream_t *stream = sim.streams; stream; stream = stream->next)
+    if (stream->object.ordinal == ordinal && !stream->recording && stream->first) {
+      drain(stream);
+      stream = sim.streams; /* others may have come and gone */
+    }
+}
+
 /* ---- slots of the table -------------------------------------------------------------------------------------------------- */
 
 tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream) {
@@ -247,9 +267,9 @@ tenon_status_t sim_stream_synchronize(tenon_on_t on, void *handle, tenon_fault_t
   if (!status && stream->recording)
     status = tenon_fail(on, TENON_PRECONDITION, "sim: synchronize of stream %d of ordinal %d, which is being recorded",
                         stream->number, on->ordinal);
-  if (!status) status = sim_mark_push(on, stream, &mark);
   if (status) return sim_leave(status);
-  sim_mark_wait(mark, &failure);
+  if ((status = sim_mark_push(on, stream, &mark)) == TENON_OK) sim_mark_wait(mark, &failure);
+  else drain(stream), failure = stream->failure;
   status = sim_failure_say(on, &failure, fault);
   return sim_leave(status ? status : sim_usable(on));
 }
@@ -262,8 +282,7 @@ tenon_status_t sim_synchronize(tenon_on_t on) {
   TENON_TRY(sim_enter(on));
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next) room += stream->object.ordinal == on->ordinal;
   marks = calloc(room + 1, sizeof *marks);
-  if (!marks) return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory to wait for streams"));
-  for (sim_stream_t *stream = sim.streams; stream && !status; stream = stream->next) {
+  for (sim_stream_t *stream = sim.streams; stream && marks && !status; stream = stream->next) {
     if (stream->object.ordinal != on->ordinal || stream->recording) continue;
     if (stream->ended) {
       sim_host_knows(&stream->clock);
@@ -277,8 +296,13 @@ tenon_status_t sim_synchronize(tenon_on_t on) {
     sim_mark_wait(marks[i], &failure);
     if (failure.code && (!first.code || failure.order < first.order)) first = failure;
   }
+  if (!marks || status) { /* their failures are told by themselves */
+    drain_all(on->ordinal);
+    for (const sim_stream_t *stream = sim.streams; stream; stream = stream->next)
+      if (stream->object.ordinal == on->ordinal && stream->failure.code && !first.code) first = stream->failure;
+  }
   free(marks);
-  return sim_leave(status ? status : sim_failure_say(on, &first, NULL));
+  return sim_leave(sim_failure_say(on, &first, NULL));
 }
 
 tenon_status_t sim_callback(tenon_on_t on, void *handle, void (*function)(void *argument, tenon_status_t status),

@@ -6,6 +6,7 @@
  * table at the end.  Each line is worked on by one thread, so that their number does not change a bit. */
 #include <stdbool.h>
 #include <string.h>
+#include <tenon/check.h>
 
 #include "ctc.h"
 
@@ -161,6 +162,8 @@ TENON_LIBRARY(reader, "1.0.0",
               "blank; what lies behind a line's target_lengths is not read. input_lengths says how many frames a line has.\n"
               "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], is for the gradient and has none.\n"
               "The gradient is PyTorch's: of the logits that log_softmax made log_probs of, so log_probs must come from there."),
+    TENON_SAMPLES("log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), input_lengths: [n] [8], "
+                  "target_lengths: [n] integers(1, 4)"),
     TENON_TYPES("log_probs: f32|f64; targets, input_lengths, target_lengths: i64; loss, alpha = log_probs"),
     TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; loss: [n]"),
     TENON_TRAITS(TENON_PURE),
@@ -172,6 +175,8 @@ TENON_LIBRARY(reader, "1.0.0",
     TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this frame, given the target) * grad.\n"
               "Frames past input_lengths have 0, lines with an infinite loss nan, as in PyTorch; a class whose log_probs is -inf has\n"
               "0, where PyTorch has nan."),
+    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), input_lengths: [n] [8], "
+                  "target_lengths: [n] integers(1, 4), loss: [n] uniform(1, 9), alpha: [n, 8, 7] uniform(-9, -1)"),
     TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, target_lengths: i64; out = log_probs"),
     TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, loss: [n]; alpha: [n, t, _]; out: [t, n, c]"),
     TENON_TRAITS(TENON_PURE),

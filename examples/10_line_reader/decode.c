@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/check.h>
 
 #include "ctc.h"
 
@@ -263,6 +264,7 @@ TENON_ITEMS(reader_decode,
               "score is the logarithm of the sum over those alignments of the text that stayed in the beam: all of them if it is wide\n"
               "enough. Of equal scores the text that comes of the better one of the frame before is kept, then the one that adds\n"
               "nothing, then the lower class. A line in which nothing is possible has the text '' and the score -inf."),
+    TENON_SAMPLES("log_probs: [t, n, 4] uniform(-3, -0.1), lengths: [n] integers(1, t), alphabet = 'abc'"),
     TENON_TYPES("log_probs: f32|f64; lengths: i64; text = string; score = f32"),
     TENON_SHAPES("log_probs: [t, n, c]; lengths: [n]; text, score: [n]"),
     TENON_TRAITS(TENON_PURE),

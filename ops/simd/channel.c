@@ -6,6 +6,7 @@
 #include "isa.h"
 #include "math.h"
 #include "wide.h"
+#include <tenon/check.h>
 
 enum { COLUMNS = 256 };
 
@@ -264,6 +265,7 @@ FAMILY(core_channel,
   OPERATOR(batch_norm,
     "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Each channel with this mean and variance removed, then scaled and shifted."),
+     TENON_SAMPLES("x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
      TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
      TENON_TRAITS(TENON_PURE), TENON_INFER(batch_norm_infer), TENON_REUSE("out: x"),
      TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, mean, var, epsilon=epsilon)")),

@@ -7,6 +7,7 @@
 #include "formats.h"
 #include "pointwise.h"
 #include <stdio.h>
+#include <tenon/check.h>
 
 enum { BLOCK = 1024, GRAIN = 16 /* blocks */ };
 
@@ -376,17 +377,19 @@ static tenon_status_t bit_cast_infer(tenon_infer_t *infer) {
 /* clang-format off */
 FAMILY(core_conversion,
   OPERATOR(cast, "(Tensor x, *, dtype to, " CAST_ATTRS ") -> Tensor",
-    (TENON_DOC("x as the dtype `to`" CAST_DOC), TENON_TYPES("x: " CASTABLE "; out = to"), POINTWISE,
+    (TENON_DOC("x as the dtype `to`" CAST_DOC),
+     TENON_SAMPLES("x: [n, m], to = f32; x: string[3] ['1', '-2.5', '1e3'], to = f32; x: [n, m], to = i8; x: [n], to = bool"), TENON_TYPES("x: " CASTABLE "; out = to"), POINTWISE,
      TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x)")),
     KERNEL("", cast_run))
   OPERATOR(cast_like, "(Tensor x, Tensor like, *, " CAST_ATTRS ") -> Tensor",
     (TENON_DOC("x as the dtype of `like`, of which nothing else is looked at" CAST_DOC),
+     TENON_SAMPLES("x: [n, m], like: [2]; x: string[3] ['1', '-2.5', '1e3'], like: [2]; x: [n] uniform(0, 3), like: f4e2m1[2]; x: f4e2m1[n], like: [2]"),
      TENON_TYPES("x: " CASTABLE "; like: " CASTABLE "; out = like"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
      TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x); like: none")),
     KERNEL("", cast_like_run))
   OPERATOR(bit_cast, "(Tensor x, *, dtype to) -> Tensor",
     (TENON_DOC("The bits of x, element by element, as the dtype `to`, which must be as wide."),
-     TENON_TYPES("x: " FIXED_SIZE "|complex|f6e2m3|f6e3m2; out = to"), POINTWISE, TENON_INFER(bit_cast_infer),
+     TENON_SAMPLES("x: f32[n, m], to = i32; x: i8[n], to = u8"), TENON_TYPES("x: " FIXED_SIZE "|complex|f6e2m3|f6e3m2; out = to"), POINTWISE, TENON_INFER(bit_cast_infer),
      TENON_GRADIENT("x: none")),
     KERNEL("", bit_cast_run)))
 /* clang-format on */

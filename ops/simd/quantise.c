@@ -8,6 +8,7 @@
 #include "fold.h"
 #include "isa.h"
 #include "wide.h"
+#include <tenon/check.h>
 
 enum { CHUNK = 1024, BLOCK = 1 << 16 };
 
@@ -392,6 +393,7 @@ FAMILY(core_quantise,
   OPERATOR(dequantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
                               "dtype? output_dtype=None) -> Tensor",
     (TENON_DOC("(x - zero_point) * scale."),
+     TENON_SAMPLES("x: [n, m], scale: [] [0.5]; x: [n, 3], scale: [3], zero_point: [3] zeros; x: [n, m], scale: f8e8m0[] [0.5], output_dtype = f32"),
      TENON_TYPES("x, zero_point: i32|" QUANTISED "; scale: f32|f16|bf16|f8e8m0; out = ?"),
      TENON_TRAITS(TENON_PURE), TENON_INFER(dequantise_infer)),
     KERNEL("", dequantise_run))

@@ -8,6 +8,7 @@
 #include "isa.h"
 #include "math.h"
 #include "wide.h"
+#include <tenon/check.h>
 
 /* clang-format off */
 FOLD_FLOATS(f32, float, fabsf)
@@ -381,6 +382,7 @@ REDUCTIONS(STUB_)
 FAMILY(core_reduction, REDUCTIONS(OPERATOR_)
   OPERATOR(sum_to, "(Tensor x, Tensor @host shape) -> Tensor",
     (TENON_DOC("The sum over all axes that broadcasting to x's shape added or stretched."),
+     TENON_SAMPLES("x: [n, m], shape: [2] [n, 1]"),
      TENON_TYPES("x: number; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_REDUCES("x"), TENON_TRAITS(TENON_PURE),
      TENON_INFER(sum_to_infer), TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
     STUB("number", sum_to_stub)))

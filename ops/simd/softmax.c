@@ -206,6 +206,19 @@ static tenon_status_t softmax_infer(tenon_infer_t *infer) {
   if (x->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   return out_like(infer->outputs[0], x);
 }
+
+/* Of the backward operators: element i of dy belongs to element i of y. */
+static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *dy = infer->inputs[0], *y = infer->inputs[1];
+  int alike = dy->ndim == y->ndim;
+  for (int32_t i = 0; alike && i < y->ndim; i++) alike = !dim_differ(dy->dims[i], y->dims[i]);
+  if (!alike)
+    return tenon_fail(infer, TENON_INVALID, "dy %s and y %s must be alike", dims_text(dy->dims, dy->ndim).text,
+                      dims_text(y->dims, y->ndim).text);
+  int32_t axis = 0;
+  if (y->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, y->ndim, &axis));
+  return out_like(infer->outputs[0], y);
+}
 #endif
 
 /* clang-format off */
@@ -220,29 +233,29 @@ RUN(hardmax, 0, hardmax_columns, hardmax_columns)
 RUN(softmax_backward, 1, softmax_backward_row, softmax_backward_columns)
 RUN(log_softmax_backward, 1, log_softmax_backward_row, log_softmax_backward_columns)
 
-#define FACTS(doc, types, from)                                                                                        \
-  TENON_DOC(doc), TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_INFER(softmax_infer), TENON_REUSE("out: " from)
+#define FACTS(doc, types, from, infer)                                                                                 \
+  TENON_DOC(doc), TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_INFER(infer), TENON_REUSE("out: " from)
 FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("exp(x), divided by its sum along an axis.", "x: float; out = x", "x"),
+    (FACTS("exp(x), divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: core::softmax_backward(grad, out, axis=axis)")),
     KERNEL("", softmax_run))
   OPERATOR(log_softmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("The logarithm of softmax.", "x: float; out = x", "x"),
+    (FACTS("The logarithm of softmax.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: core::log_softmax_backward(grad, out, axis=axis)")),
     KERNEL("", log_softmax_run))
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x"),
+    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: none")),
     KERNEL("", hardmax_run))
   OPERATOR(softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of softmax, whose result was y.", "dy, y: float; out = y", "y"),
+    (FACTS("The gradient of softmax, whose result was y.", "dy, y: float; out = y", "y", softmax_backward_infer),
      TENON_GRADIENT("dy: core::softmax_backward(grad, y, axis=axis); "
                     "y: core::sub(core::mul(grad, core::sub(dy, core::reduce_sum(core::mul(dy, y), axis))), "
                     "core::mul(dy, core::reduce_sum(core::mul(grad, y), axis)))")),
     KERNEL("", softmax_backward_run))
   OPERATOR(log_softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of log_softmax, whose result was y.", "dy, y: float; out = y", "y"),
+    (FACTS("The gradient of log_softmax, whose result was y.", "dy, y: float; out = y", "y", softmax_backward_infer),
      TENON_GRADIENT("dy: core::sub(grad, core::reduce_sum(core::mul(grad, core::exp(y)), axis)); "
                     "y: core::neg(core::mul(core::mul(grad, core::exp(y)), core::reduce_sum(dy, axis)))")),
     KERNEL("", log_softmax_backward_run)))

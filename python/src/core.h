@@ -145,6 +145,7 @@ bool libraries_add(PyObject *module);
 bool dispatch_add(PyObject *module);    /* dispatch.c */
 bool definitions_add(PyObject *module); /* define.c */
 bool profiles_add(PyObject *module);    /* profile.c */
+bool recordings_add(PyObject *module);  /* recording.c */
 tenon_profile_t *profile_current(void); /* that runs of this thread go into; NULL: none */
 
 /* ---- graphs (graph.c) and their builders (builder.c) --------------------------------------------------------------- */

@@ -7,6 +7,8 @@
 typedef struct library_t {
   PyObject_HEAD tenon_library_t *library; /* NULL: unloaded */
   PyObject *operators;                    /* a dictionary by name without the namespace */
+  const tenon_op_t **past; /* those of files that a reload has put others in the place of; they serve, too */
+  int32_t past_count;
 } library_t;
 
 lock_t libraries_lock;
@@ -36,7 +38,7 @@ static PyObject *library_find(tenon_library_t *library) {
   }
   library_t *self = key ? PyObject_New(library_t, library_type) : NULL;
   if (!self) return tenon_library_release(library), Py_XDECREF(key), NULL;
-  self->library = library, self->operators = PyDict_New();
+  self->library = library, self->operators = PyDict_New(), self->past = NULL, self->past_count = 0;
   bool good = self->operators && fill(self) && PyDict_SetItem(loaded, key, (PyObject *)self) == 0;
   Py_DECREF(key);
   if (good) return (PyObject *)self;
@@ -125,6 +127,27 @@ static PyObject *load_build(PyObject *module, PyObject *arguments) {
   return result;
 }
 
+/* Builds one to a file. */
+static PyObject *build(PyObject *module, PyObject *arguments) {
+  PyObject *sources, *options, *result = NULL;
+  const char *path;
+  unsigned build_flags;
+  words_t words = {NULL, 0};
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "O!O!Iy", &PyTuple_Type, &sources, &PyTuple_Type, &options, &build_flags, &path))
+    return NULL;
+  tenon_build_t build = {.size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
+  build.sources = texts_of(sources, &build.source_count);
+  build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
+  if (build.options) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_build(&build, path);
+    Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
+    else if (!words.size || PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) == 0) result = PyBool_FromLong(1); }
+  free((void *)(uintptr_t)build.sources), free((void *)(uintptr_t)build.options), free(words.text);
+  return result;
+}
+
 static PyObject *policy(PyObject *module, PyObject *arguments) {
   PyObject *folders, *hashes;
   tenon_policy_t rules = {.size = sizeof rules};
@@ -141,21 +164,76 @@ static PyObject *policy(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
+/* ---- isolated -------------------------------------------------------------------------------------------------------- */
+
+static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"path",    "flags",  "allow",  "deadline_ms", "spin_us",  "processes", "calls",
+                          "threads", "memory", "shared", "readable",    "writable", NULL};
+  PyObject *path, *readable = NULL, *writable = NULL, *result = NULL;
+  unsigned flags = 0;
+  unsigned long long memory = 0, shared = 0;
+  tenon_isolation_t isolation = {.size = sizeof isolation};
+  tenon_library_t *library = NULL;
+  tenon_status_t status;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|IIIIIIIKKO!O!", names, PyUnicode_FSConverter, &path, &flags,
+                                   &isolation.allow, &isolation.deadline_ms, &isolation.spin_us, &isolation.child_count,
+                                   &isolation.call_count, &isolation.thread_count, &memory, &shared, &PyTuple_Type,
+                                   &readable, &PyTuple_Type, &writable))
+    return NULL;
+  isolation.memory = memory, isolation.shared = shared;
+  if (readable) isolation.readable = texts_of(readable, &isolation.readable_count);
+  if (writable) isolation.writable = texts_of(writable, &isolation.writable_count);
+  if (!PyErr_Occurred()) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_load_isolated(PyBytes_AsString(path), flags, &isolation, &library);
+    Py_END_ALLOW_THREADS result = status == TENON_OK ? library_of(library) : raise_status(status);
+  }
+  Py_DECREF(path);
+  free((void *)(uintptr_t)isolation.readable), free((void *)(uintptr_t)isolation.writable);
+  return result;
+}
+
+static PyObject *empty(PyObject *object, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"shape", "dtype", NULL};
+  PyObject *shape_object, *dtype_object = NULL;
+  int64_t shape[TENON_RANK_MAX];
+  int32_t ndim;
+  tenon_dtype_t dtype = tenon_dtype(TENON_F32);
+  tenon_tensor_t *tensor = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|O", names, &shape_object, &dtype_object) ||
+      !shape_from(shape_object, shape, &ndim) || (dtype_object && !dtype_from(dtype_object, &dtype)))
+    return NULL;
+  lock_take(&libraries_lock);
+  tenon_status_t status = tenon_library_tensor_create(((library_t *)object)->library, dtype, ndim, shape, &tensor);
+  lock_give(&libraries_lock);
+  return status == TENON_OK ? tensor_new(tensor) : raise_status(status);
+}
+
 static void library_delete(PyObject *object) {
   library_t *self = (library_t *)object;
   PyTypeObject *type = Py_TYPE(object);
+  free((void *)(uintptr_t)self->past);
   Py_XDECREF(self->operators);
   PyObject_Free(object);
   Py_DECREF(type);
 }
 
+/* Its operators, and those that it had before. */
+static const tenon_op_t **all_ops(const library_t *self, int32_t *out_count) {
+  const int32_t count = tenon_library_op_count(self->library);
+  const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)(count + self->past_count) + 1) * sizeof *ops);
+  for (int32_t i = 0; ops && i < count; i++) ops[i] = tenon_library_op(self->library, i);
+  if (ops && self->past_count) memcpy(ops + count, self->past, (size_t)self->past_count * sizeof *ops);
+  *out_count = count + self->past_count;
+  return ops;
+}
+
 static PyObject *end(library_t *self) {
   if (!self->library) Py_RETURN_NONE;
-  int32_t count = tenon_library_op_count(self->library);
-  const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)count + 1) * sizeof *ops);
+  int32_t count;
+  const tenon_op_t **ops = all_ops(self, &count);
   PyObject *key = ops ? PyLong_FromVoidPtr(self->library) : PyErr_NoMemory();
   if (!key) return free(ops), NULL;
-  for (int32_t i = 0; i < count; i++) ops[i] = tenon_library_op(self->library, i);
   const bool is_quiet = operators_end(ops, count, true);
   tenon_status_t status = is_quiet ? tenon_library_unload(self->library) : TENON_UNAVAILABLE;
   if (!is_quiet)
@@ -180,6 +258,37 @@ static PyObject *unload(PyObject *object, PyObject *unused) {
   return done;
 }
 
+/* Operators that were given out go on as Tenon's handles do; the dictionary has the new ones. */
+static PyObject *replace(library_t *self, const char *path) {
+  tenon_library_t *library = self->library;
+  tenon_status_t status;
+  int32_t count;
+  if (!library) return PyErr_Format(error_class, "the library was unloaded");
+  const tenon_op_t **ops = all_ops(self, &count);
+  if (!ops) return PyErr_NoMemory();
+  tenon_library_retain(library); /* while the lock of the interpreter is given up */
+  Py_BEGIN_ALLOW_THREADS status = tenon_library_reload(library, path);
+  Py_END_ALLOW_THREADS if (status != TENON_OK) {
+    raise_status(status);
+    return tenon_library_release(library), free(ops), NULL;
+  }
+  tenon_library_release(library);
+  free((void *)(uintptr_t)self->past);
+  self->past = ops, self->past_count = count;
+  PyDict_Clear(self->operators);
+  if (!self->library || !fill(self)) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *reload(PyObject *object, PyObject *path) {
+  const char *text = path == Py_None ? NULL : PyBytes_AsString(path);
+  if (path != Py_None && !text) return NULL;
+  lock_take(&libraries_lock);
+  PyObject *done = replace((library_t *)object, text);
+  lock_give(&libraries_lock);
+  return done;
+}
+
 static PyObject *get_text(PyObject *object, void *which) {
   const char *(*const functions[])(const tenon_library_t *) = {tenon_library_name, tenon_library_version,
                                                                tenon_library_path};
@@ -196,8 +305,11 @@ static PyObject *get_operators(PyObject *object, void *unused) {
 }
 
 static PyMethodDef methods[] = {
+    {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
+     "empty(shape, dtype='f32')\n--\n\nA tensor in the memory that an isolated library shares."},
     {"unload", unload, METH_NOARGS,
      "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says what holds it."},
+    {"reload", reload, METH_O, "reload(path)\n--\n\nPuts what the file is now in its place; None: its own file."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef properties[] = {{"name", get_text, NULL, "Its namespace.", (void *)0},
                                    {"version", get_text, NULL, "As it states it.", (void *)1},
@@ -251,6 +363,9 @@ static PyObject *names(PyObject *module, PyObject *unused) {
 static PyMethodDef functions[] = {
     {"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
      "load(path, flags=0)\n--\n\nLoads a library."},
+    {"load_isolated", (PyCFunction)(void (*)(void))load_isolated, METH_VARARGS | METH_KEYWORDS,
+     "load_isolated(path, flags=0, ...)\n--\n\nLoads one into processes of its own."},
+    {"build", build, METH_VARARGS, "build(sources, options, build_flags, path)\n--\n\nBuilds one to a file; True."},
     {"load_build", load_build, METH_VARARGS,
      "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
     {"policy", policy, METH_VARARGS, "policy(folders, hashes, flags)\n--\n\nSets the rules for loading."},

@@ -14,11 +14,13 @@ from . import _core
 _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
-                    at_most, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
+                    at_most, crash_report, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
 from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load, policy
 from ._profile import explain, profile, trace
+from ._recording import Recording, nan, record, replay
+from ._watch import watch
 
 __version__ = _core.version()
 Tensor._repr_html_ = _notebook.tensor  # a type of C

@@ -1,8 +1,13 @@
-"""The `tenon` command of the installed package."""
+"""The `tenon` command of the installed package, or of the build folder that the package lies in."""
 import os
 import sys
 
 
+def path():
+    here = os.path.dirname(os.path.abspath(__file__))
+    places = [os.path.join(here, "bin", "tenon"), os.path.join(here, "..", "..", "tenon")]
+    return next((p for p in places if os.path.isfile(p)), places[0])
+
+
 def main():
-    command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "tenon")
-    os.execv(command, [command, *sys.argv[1:]])
+    os.execv(path(), [path(), *sys.argv[1:]])

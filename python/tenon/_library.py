@@ -1,6 +1,9 @@
 """Libraries and the namespaces of their operators."""
 import keyword
 import os
+import shutil
+import tempfile
+import weakref
 
 from . import _core
 
@@ -15,8 +18,9 @@ def spelled(name):
 class Library:
     """A loaded library: its operators are attributes.  `dir()` lists them, and `for op in library` goes over them."""
 
-    def __init__(self, core):
-        self._core = core
+    def __init__(self, core, sources=(), options=()):
+        self._core, self._sources, self._options = core, sources, options
+        self._folder, self._built = None, 0  # of files that reload made
 
     def __getattr__(self, name):
         operators = self._core.operators
@@ -34,7 +38,7 @@ class Library:
             return "(unloaded)"
 
     def __dir__(self):
-        return sorted([*self._core.operators, "name", "version", "path", "unload"])
+        return sorted([*self._core.operators, "name", "version", "path", "reload", "unload"])
 
     def __iter__(self):
         return iter(self._core.operators.values())
@@ -49,24 +53,65 @@ class Library:
     version = property(lambda self: self._core.version, doc="As it states it.")
     path = property(lambda self: self._core.path, doc="Its file; '' when it is linked in.")
 
+    def reload(self, path=None):
+        """Builds it anew from its sources, or reads its file (or another one) anew, and puts that in its place, at once and as a whole.
+
+        Operators, bound calls and executables that are there go on with the new kernels.  What does not compile, and another schema of
+        an operator that a graph or an executable holds, is raised, and the library is as it was.
+        """
+        if self._sources and path is None:
+            if self._folder is None:
+                self._folder = tempfile.mkdtemp(prefix="tenon-")
+                weakref.finalize(self, shutil.rmtree, self._folder, True)
+            self._built += 1
+            path = os.path.join(self._folder, f"{self._core.name}-{self._built}.so")
+            _core.build(self._sources, self._options, 0, os.fsencode(path))
+        self._core.reload(None if path is None else os.fsencode(path))
+
+    def empty(self, shape, dtype="f32"):
+        """A tensor in the memory that an isolated library shares with its processes: its operators use it without a copy."""
+        return self._core.empty(shape, dtype)
+
     def unload(self):
         """Unloads its code (load(..., unloadable=True)), or raises with what holds it; its operators raise when they are called then."""
         self._core.unload()
 
 
+ALLOWANCES = {"read": 1, "write": 2, "network": 4, "processes": 8, "extend": 16}  # TENON_ALLOW_...
+NONE = 0xFFFFFFFF  # TENON_ISOLATION_NONE
+
+
+def _isolation(allow=(), deadline=10.0, spin=50e-6, processes=0, calls=0, threads=0, memory=0, shared=0, readable=(), writable=()):
+    """Settings of tenon_isolation_t: times in seconds (None: without end; without spinning), sizes in bytes, folders absolute."""
+    unknown = set(allow) - set(ALLOWANCES)
+    if unknown:
+        raise ValueError(f"allow={sorted(unknown)!r}: there are {', '.join(ALLOWANCES)}")
+    return {"allow": sum(ALLOWANCES[name] for name in set(allow)), "deadline_ms": NONE if deadline is None else max(1, round(deadline * 1e3)),
+            "spin_us": round(spin * 1e6) or NONE if spin else NONE, "processes": processes, "calls": calls, "threads": threads,
+            "memory": memory, "shared": shared, "readable": tuple(map(os.fsencode, readable)), "writable": tuple(map(os.fsencode, writable))}
+
+
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".s", ".S", ".cu", ".o", ".a")
 
 
-def load(path, *more, options=(), fresh=False, strict=False, unloadable=False):
+def load(path, *more, options=(), fresh=False, strict=False, unloadable=False, isolated=False):
     """Loads a library of operators: a .so, by its path or by a name in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
 
     `load("./gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
     options and compilers is taken from the cache, unless fresh=True.  The compilers' errors are raised, their warnings warned.  Twice
     gives the same library.
+
+    isolated=True, or settings, `isolated={"deadline": 2.0, "memory": 1 << 30, "allow": ["read"]}`: its code runs in a process of its
+    own, and what goes wrong there is an error of the call (docs/isolation.md).
     """
     flags = (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)
+    if isolated is not False and os.fsdecode(path).endswith(SOURCES):
+        raise TypeError("isolated: expected a library, found sources: build them first (tenon build)")
+    if isolated is not False and not (more or options or fresh):
+        return Library(_core.load_isolated(os.fspath(path), flags, **_isolation(**({} if isolated is True else isolated))))
     if os.fsdecode(path).endswith(SOURCES):
-        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), tuple(map(os.fsencode, options)), int(fresh), flags))
+        sources, words = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more)), tuple(map(os.fsencode, options))
+        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), words, int(fresh), flags), sources, words)
     if more or options or fresh:
         raise TypeError(f"{path!r} is no source ({' '.join(SOURCES)}): further files, options and fresh are for sources")
     return Library(_core.load(os.fspath(path), flags))

@@ -249,7 +249,7 @@ static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argume
 
 /* An operator gets the state of the call that it is the gradient of, in place of one of its own. */
 static tenon_status_t check_state(const tn_node_t *node, const tenon_op_t *op) {
-  if (op->library != node->op->library)
+  if (op->library->first != node->op->library->first)
     return tn_fail(TENON_INVALID, "the gradient of %s gives its @state to %s, which is of another library",
                    node->op->name, op->name);
   if (!node->state)

@@ -39,6 +39,15 @@ tenon_any_fn tn_dynlib_function(tn_dynlib_t *library, const char *name) {
   return function;
 }
 
+tenon_any_fn tn_dynlib_global(const char *name) {
+  void *address = dlsym(RTLD_DEFAULT, name);
+  tenon_any_fn function = NULL;
+  memcpy(&function, &address, sizeof function);
+  return function;
+}
+
+bool tn_dynlib_same(const tn_dynlib_t *a, const tn_dynlib_t *b) { return a && b && a->handle == b->handle; }
+
 void tn_dynlib_close(tn_dynlib_t *library) {
   if (!library) return;
   dlclose(library->handle);

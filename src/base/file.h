@@ -33,6 +33,8 @@ void tn_file_remove(const char *path);
 /* A new folder in TMPDIR, for this user alone; and away with it and the files in it. */
 tenon_status_t tn_folder_make(char *out_path, size_t capacity);
 void tn_folder_remove(const char *path);
+/* Makes a folder, and those above it that lack; fine if it is there.  EXISTS when `is_new` is wanted and it is there. */
+tenon_status_t tn_folder_create(const char *path, bool is_new);
 /* Each file in a folder, in the order of their names; nothing where there is no such folder. */
 void tn_folder_list(const char *path, void (*each)(void *context, const char *file), void *context);
 /* The current one; false: it is not known, or its path is too long. */

@@ -152,6 +152,22 @@ tenon_status_t tn_folder_make(char *path, size_t capacity) {
                  size > 0 && (size_t)size < capacity ? strerror(errno) : "its name is too long");
 }
 
+tenon_status_t tn_folder_create(const char *path, bool is_new) {
+  char part[4096];
+  size_t size = strlen(path);
+  if (size >= sizeof part) return tn_fail(TENON_INVALID, "%.100s...: the path is too long", path);
+  for (size_t i = 1; i < size; i++) {
+    if (path[i] != '/') continue;
+    memcpy(part, path, i), part[i] = 0;
+    if (mkdir(part, 0777) != 0 && errno != EEXIST)
+      return tn_fail(TENON_DENIED, "%s: the folder cannot be made: %s", part, strerror(errno));
+  }
+  if (mkdir(path, 0777) == 0) return TENON_OK;
+  if (errno == EEXIST && is_new) return tn_fail(TENON_EXISTS, "%s: is there already", path);
+  if (errno == EEXIST && tn_file_is_folder(path)) return TENON_OK;
+  return tn_fail(TENON_DENIED, "%s: the folder cannot be made: %s", path, strerror(errno));
+}
+
 void tn_folder_remove(const char *path) {
   char file[4096];
   DIR *folder = opendir(path);

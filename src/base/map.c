@@ -43,10 +43,11 @@ static bool grow(tn_map_t *map) {
 }
 
 bool tn_map_put(tn_map_t *map, const char *key, size_t key_size, void *value) {
-  if (!grow(map)) return false;
-  uint64_t hash = hash_of(key, key_size);
+  const uint64_t hash = hash_of(key, key_size);
   tn_map_entry_t *entry = find(map, key, key_size, hash);
-  if (!entry->key) {
+  if (!entry || !entry->key) { /* what is there is replaced without memory */
+    if (!grow(map)) return false;
+    entry = find(map, key, key_size, hash);
     char *copy = tn_copy_text(key, key_size);
     if (!copy) return false;
     *entry = (tn_map_entry_t){copy, key_size, hash, NULL};

@@ -1,59 +1,23 @@
-/* Host memory over the C library, with the counter that lets tests fail the n-th allocation.  Called by every layer. */
+/* Host memory over the C library.  Called by every layer.  Tests have the linker stand before malloc: tests/fault. */
 #include "base/memory.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/thread.h"
 
-static atomic_llong countdown; /* allocations until failure; 0: off */
-static atomic_llong made;
-static atomic_bool armed, stays;
-static atomic_llong left; /* bytes until the limit */
-static atomic_bool limited;
-
-static bool refuse(size_t size) {
-  if (atomic_load_explicit(&limited, memory_order_relaxed)) {
-    if ((long long)size < 0 || atomic_load(&left) < (long long)size) return true;
-    atomic_fetch_sub(&left, (long long)size);
-  }
-  if (!atomic_load_explicit(&armed, memory_order_relaxed)) return false;
-  atomic_fetch_add(&made, 1);
-  long long more = atomic_fetch_sub(&countdown, 1);
-  return more == 1 || (more < 1 && atomic_load(&stays));
-}
-
-void tn_memory_fail_after(int64_t n, bool sticky) {
-  atomic_store(&made, 0);
-  atomic_store(&stays, sticky);
-  atomic_store(&countdown, n > 0 ? n : INT64_MAX);
-  atomic_store(&armed, n >= 0);
-  if (n == 0) atomic_store(&armed, false);
-}
-
-void tn_memory_limit(int64_t bytes) {
-  atomic_store(&left, bytes);
-  atomic_store(&limited, bytes > 0);
-}
-
-int64_t tn_memory_count(void) { return atomic_load(&made); }
-
-void *tn_allocate(size_t size) { return refuse(size) ? NULL : malloc(size ? size : 1); }
+void *tn_allocate(size_t size) { return malloc(size ? size : 1); }
 
 void *tn_allocate_zero(size_t count, size_t size) {
-  size_t bytes;
-  bool overflows = __builtin_mul_overflow(count, size, &bytes);
-  if (refuse(overflows ? SIZE_MAX : bytes) || overflows) return NULL;
-  return calloc(count ? count : 1, size ? size : 1);
+  return calloc(count ? count : 1, size ? size : 1); /* which looks for overflow itself */
 }
 
-void *tn_reallocate(void *pointer, size_t size) { return refuse(size) ? NULL : realloc(pointer, size ? size : 1); }
+void *tn_reallocate(void *pointer, size_t size) { return realloc(pointer, size ? size : 1); }
 
 void tn_release_memory(void *pointer) { free(pointer); }
 
 void *tn_allocate_aligned(size_t size) {
-  if (size > SIZE_MAX / 2 || refuse(size)) return NULL;
+  if (size > SIZE_MAX / 2) return NULL;
   char *block =
       malloc(size + 2 * TN_ALIGNMENT); /* room for the block's own address in front; aligned_alloc is not portable */
   if (!block) return NULL;
@@ -87,15 +51,11 @@ void tn_release_aligned(void *pointer) {
 static inline size_t kind_of(size_t size) { return (size - 1) / TN_ALIGNMENT; } /* of a size of 0: none */
 static inline size_t room_of(size_t kind) { return (kind + 1) * TN_ALIGNMENT; }
 
-static inline bool is_watched(void) { /* then each block counts */
-  return atomic_load_explicit(&armed, memory_order_relaxed) || atomic_load_explicit(&limited, memory_order_relaxed);
-}
-
 void *tn_block_get(size_t size) {
   tn_thread_t *thread = tn_thread_block;
   size_t kind = kind_of(size);
   if (kind >= TN_KEPT_KINDS) return tn_allocate_aligned(size);
-  if (!thread || !thread->kept[kind].count || is_watched()) {
+  if (!thread || !thread->kept[kind].count) {
     char *fresh = tn_allocate_aligned(room_of(kind));
     if (fresh) ASAN_POISON_MEMORY_REGION(fresh + size, room_of(kind) - size);
     return fresh;
@@ -126,7 +86,7 @@ void tn_many_put(void *block, size_t size) { tn_block_put(block, size); }
 void *tn_many_get(size_t size) {
   tn_thread_t *thread = tn_thread_block;
   size_t kind = kind_of(size);
-  if (kind >= TN_KEPT_KINDS || !thread || !thread->many[kind].first || is_watched()) return tn_block_get(size);
+  if (kind >= TN_KEPT_KINDS || !thread || !thread->many[kind].first) return tn_block_get(size);
   void *block = thread->many[kind].first;
   memcpy(&thread->many[kind].first, block, sizeof block);
   thread->many[kind].count--;

@@ -1,5 +1,4 @@
-/* Host memory: every allocation of libtenon goes through here, so that tests can make the n-th one fail.
- * NULL means out of memory, with no message set. */
+/* Host memory: every allocation of libtenon goes through here.  NULL means out of memory, with no message set. */
 #ifndef TN_BASE_MEMORY_H
 #define TN_BASE_MEMORY_H
 
@@ -23,13 +22,6 @@ void tn_block_put(void *block, size_t size); /* on any thread; NULL is fine */
 void *tn_many_get(size_t size);
 void tn_many_put(void *block, size_t size);
 char *tn_copy_text(const char *text, size_t size); /* terminated copy of `size` bytes */
-
-/* Makes the n-th allocation from now fail (and those after it, if `sticky`); 0 switches that off.  Tests only. */
-void tn_memory_fail_after(int64_t n, bool sticky);
-/* Lets allocations from now on fail once they sum up to more, freed ones included: a bound on work; 0: off.  Tests only. */
-void tn_memory_limit(int64_t bytes);
-/* Allocations made since the last tn_memory_fail_after. */
-int64_t tn_memory_count(void);
 
 /* Overflow-checked arithmetic: false when the result does not fit. */
 static inline bool tn_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }

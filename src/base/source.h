@@ -15,4 +15,8 @@ void tn_sources_close(tn_sources_t *sources);
 /* Adds "/path/of/file.c:12"; false: nothing tells (`sources` may be NULL). */
 bool tn_source_add(tn_sources_t *sources, tenon_any_fn function, tn_text_t *text);
 
+/* Adds "function at /path/of/file.c:12 in /path/of/library.so", of any place in code, as far as it is known; false: nothing is,
+ * and the address is added. */
+bool tn_source_at(tn_sources_t *sources, uintptr_t address, tn_text_t *text);
+
 #endif

@@ -1,5 +1,7 @@
 /* Source lines over libdw (elfutils), which is opened when somebody asks and not linked: programs that never ask do not need
  * it.  The few types that cross are opaque, so its header is not needed either; its ABI is that of libdw.so.1. */
+#include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ struct tn_sources_t {
   const char *(*info)(void *line, uint64_t *address, int *number, int *column, uint64_t *time, uint64_t *size);
   const char *(*folder)(void *line);
   const char *(*name)(void *unit);
+  const char *(*symbol)(void *module, uint64_t address);
 };
 
 static bool find(tn_dynlib_t *library, const char *name, void *out_function) {
@@ -54,7 +57,8 @@ static bool begin(tn_sources_t *s) {
                {"dwfl_onesrcline", &s->line},
                {"dwfl_lineinfo", &s->info},
                {"dwfl_line_comp_dir", &s->folder},
-               {"dwarf_diename", &s->name}};
+               {"dwarf_diename", &s->name},
+               {"dwfl_module_addrname", &s->symbol}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!find(s->library, names[i].name, names[i].function)) return false;
   s->session = open(&s->callbacks);
@@ -74,6 +78,37 @@ void tn_sources_close(tn_sources_t *s) {
   if (s->session) s->end(s->session);
   tn_dynlib_close(s->library);
   tn_release_memory(s);
+}
+
+/* A name of C++ for people, where its library is in the process; freed by free. */
+static char *demangle(const char *name) {
+  char *(*function)(const char *, char *, size_t *, int *) = NULL;
+  void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  void *address = library ? dlsym(library, "__cxa_demangle") : NULL;
+  memcpy(&function, &address, sizeof function);
+  char *readable = function ? function(name, NULL, NULL, &(int){0}) : NULL;
+  if (library) dlclose(library);
+  return readable;
+}
+
+bool tn_source_at(tn_sources_t *s, uintptr_t address, tn_text_t *text) {
+  Dl_info about = {0};
+  int number = 0;
+  void *module = s && s->session ? s->module(s->session, address) : NULL;
+  void *line = module ? s->line_at(module, address) : NULL;
+  const char *name = module ? s->symbol(module, address) : NULL;
+  const char *file = line ? s->info(line, NULL, &number, NULL, NULL, NULL) : NULL;
+  const char *folder = file && *file != '/' ? s->folder(line) : NULL;
+  bool is_known = dladdr((void *)address, &about) != 0;
+  if (!name) name = about.dli_sname;
+  char *readable = name && strncmp(name, "_Z", 2) == 0 ? demangle(name) : NULL;
+  if (name) tn_text_add(text, "%s", readable ? readable : name);
+  else tn_text_add(text, "0x%llx", (unsigned long long)address);
+  free(readable);
+  if (file) tn_text_add(text, " at %s%s%s:%d", folder ? folder : "", folder ? "/" : "", file, number);
+  if (is_known && about.dli_fname)
+    tn_text_add(text, " in %s+0x%llx", about.dli_fname, (unsigned long long)(address - (uintptr_t)about.dli_fbase));
+  return name || file || is_known;
 }
 
 static bool ends_with(const char *text, const char *end) {

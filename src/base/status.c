@@ -57,6 +57,7 @@ const char *tn_error(void) {
 }
 
 tenon_status_t tn_no_memory(const char *what, size_t size) {
+  if (!size) return tn_fail(TENON_MEMORY, "out of memory: %s", what);
   return tn_fail(TENON_MEMORY, "out of memory: %s needs %zu bytes", what, size);
 }
 

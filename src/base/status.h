@@ -14,7 +14,7 @@ tenon_status_t tn_prefix(tenon_status_t code, const char *format, ...) TENON_FOR
 /* This thread's message, "" if there is none; valid until the next failure in this thread. */
 const char *tn_error(void);
 const char *tn_status_name(tenon_status_t code);
-/* "out of memory: WHAT" with the size asked for. */
+/* "out of memory: WHAT" with the size asked for; 0: it is not known. */
 tenon_status_t tn_no_memory(const char *what, size_t size);
 
 #define TN_TRY(call)                                                                                                   \

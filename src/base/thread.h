@@ -56,6 +56,8 @@ typedef struct tn_thread_t {
   int32_t frees;                      /* it is freeing histories */
   const char *graph_node;             /* that it runs, for messages of histories; NULL: none */
   struct tn_node_t *dead_nodes;       /* that it still has to free */
+  void *begun;                        /* what the hook gave when the thread began */
+  struct tn_watched_t *watched;       /* the call that is watched: src/record/watch.c; NULL: none */
   void *cache[1];                     /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
   struct tn_streams_t *own_streams;   /* the same, freed with the thread */
@@ -70,6 +72,9 @@ extern _Thread_local tn_thread_t *tn_thread_block __attribute__((tls_model("init
 tn_thread_t *tn_thread_make(void); /* never NULL: without memory all such threads share one block */
 static inline tn_thread_t *tn_thread(void) { return tn_thread_block ? tn_thread_block : tn_thread_make(); }
 void tn_kept_clear(tn_thread_t *thread); /* frees the blocks that it keeps */
+/* Called on each thread when its block is made, from here on, and with what that gave when it ends (NULL: not); begin NULL: no
+ * more.  The calling thread is begun at once. */
+void tn_thread_hooks_set(void *(*begin)(void), void (*end)(void *begun));
 void tn_thread_drop(void); /* frees the calling thread's block (at shutdown; other threads free theirs when they end) */
 
 /* Around a fork: no thread's block is made or freed; in the child those of threads that are not there do not count. */

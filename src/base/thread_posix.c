@@ -22,10 +22,22 @@ static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn_thread_t *blocks = &shared_block;
 static uint64_t ended_lookups; /* of threads that are gone */
 
+static void *(*begin_hook)(void); /* atomic, both */
+static void (*end_hook)(void *begun);
+
+void tn_thread_hooks_set(void *(*begin)(void), void (*end)(void *begun)) {
+  __atomic_store_n(&end_hook, end, __ATOMIC_RELEASE);
+  __atomic_store_n(&begin_hook, begin, __ATOMIC_RELEASE);
+  tn_thread_t *mine = tn_thread();
+  if (begin && !mine->begun && !mine->is_shared) mine->begun = begin();
+}
+
 static void drop(void *pointer) {
   tn_thread_t *block = pointer;
+  void (*end)(void *begun) = __atomic_load_n(&end_hook, __ATOMIC_ACQUIRE);
   if (tn_thread_block == block) tn_thread_block = NULL;
   if (block == &shared_block) return;
+  if (end && block->begun) end(block->begun);
   pthread_mutex_lock(&blocks_lock);
   tn_thread_t **at = &blocks;
   while (*at != block) at = &(*at)->next;
@@ -67,6 +79,8 @@ tn_thread_t *tn_thread_make(void) {
   if (!block) return tn_thread_block = &shared_block; /* of several threads: it keeps no blocks of memory */
   block->most_kept = TN_KEPT_MOST;
   find_stack(block);
+  void *(*begin)(void) = __atomic_load_n(&begin_hook, __ATOMIC_ACQUIRE);
+  if (begin) block->begun = begin();
   pthread_mutex_lock(&blocks_lock);
   block->next = blocks, blocks = block;
   pthread_mutex_unlock(&blocks_lock);

@@ -24,6 +24,8 @@ tenon_status_t tn_extents_operate(tn_extents_t *extents, uint32_t operation, ten
                                   tenon_dim_t *out_dim);
 /* What is known now: a number if equalities made it one, else the class's symbol. */
 tenon_dim_t tn_extents_resolve(tn_extents_t *extents, tenon_dim_t dim);
+/* Is it a symbol of this table? */
+bool tn_extents_has(const tn_extents_t *extents, tenon_dim_t dim);
 /* How an extent is made, one step. */
 typedef struct tn_extent_part_t {
   uint32_t kind, operation; /* TENON_PART_..., TENON_DIM_... */

@@ -74,6 +74,7 @@ tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status, const t
   if (!s->failed) {
     blame(from, ticket, &text);
     tn_text_add(&text, "%s", why ? why : "");
+    tn_release_memory(s->failure); /* of the native one before: see renew */
     s->failure = tn_text_take(&text);
     __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE);
   }
@@ -86,10 +87,11 @@ tenon_status_t tn_stream_refused(tenon_stream_t *s, tenon_status_t status, const
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
   if (!o->has_streams) return name ? tn_prefix(status, "%s: ", name) : status;
-  char *why = tn_copy_text(tn_error(), strlen(tn_error()));
+  char cut[256], *why = tn_copy_text(tn_error(), strlen(tn_error())); /* of the failure, which the query may replace */
+  snprintf(cut, sizeof cut, "%s", tn_error());
   tenon_status_t now = o->table->stream_query(&o->context, s->native, &fault);
   if (now != TENON_OK && now != TENON_UNAVAILABLE) status = tn_stream_fault(s, now, &fault);
-  else status = tn_fail(status, "%s%s%s", name ? name : "", name ? ": " : "", why ? why : "a device's function failed");
+  else status = tn_fail(status, "%s%s%s", name ? name : "", name ? ": " : "", why ? why : cut);
   tn_release_memory(why);
   return status;
 }

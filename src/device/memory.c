@@ -9,7 +9,6 @@
 #include "device/pool.h"
 
 static tn_mutex_t uses_lock = TN_MUTEX_INIT; /* of what streams do with pieces of others */
-static uint64_t refusal;                     /* atomic */
 
 /* ---- streams that use a piece --------------------------------------------------------------------------------------- */
 
@@ -245,26 +244,19 @@ static void count_get(tn_pool_t *pool, const tn_memory_t *m) {
   if ((s->live_bytes += m->wanted) > s->live_bytes_peak) s->live_bytes_peak = s->live_bytes;
 }
 
-void tn_memory_refuse(uint64_t n) { __atomic_store_n(&refusal, n, __ATOMIC_RELAXED); }
-
-static bool is_refused(void) {
-  return __atomic_load_n(&refusal, __ATOMIC_RELAXED) && __atomic_sub_fetch(&refusal, 1, __ATOMIC_RELAXED) == 0;
-}
-
 static tenon_status_t get(tn_pool_t *pool, tenon_stream_t *stream, uint64_t bytes, tn_memory_t **out_memory) {
   tn_memory_t *m = NULL;
   if (bytes > INT64_MAX / 2) return tn_fail(TENON_INVALID, "%" PRIu64 " bytes are more than any device has", bytes);
   uint64_t size = rounded(pool->ordinal, bytes ? bytes : 1);
-  bool refused = !pool->is_pinned && is_refused();
   tn_mutex_lock(&pool->lock);
-  tenon_status_t status = refused ? tn_fail(TENON_MEMORY, "a test refuses it") : find(pool, stream, size, &m);
+  tenon_status_t status = find(pool, stream, size, &m);
   if (status == TENON_MEMORY) { /* what other streams still use may be all that is needed */
     pool->stats.flushes++;
     unlock(pool);
     (void)tn_ordinal_finish(pool->ordinal);
     tn_mutex_lock(&pool->lock);
     settle(pool), tn_pool_flush(pool);
-    status = refused ? tn_fail(TENON_MEMORY, "a test refuses it") : find(pool, stream, size, &m);
+    status = find(pool, stream, size, &m);
     if (status == TENON_MEMORY) pool->stats.failures++, status = out_of_memory(pool, bytes);
   }
   if (status == TENON_OK) {

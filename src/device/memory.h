@@ -48,9 +48,6 @@ tenon_status_t tn_memory_get(tenon_stream_t *stream, uint64_t bytes, tn_memory_t
 /* The same of host memory that copies of the ordinal go to and from directly.  It belongs to no stream: what is let go serves
  * again when the host has seen that all copies of it are done. */
 tenon_status_t tn_memory_get_pinned(tn_ordinal_t *ordinal, uint64_t bytes, tn_memory_t **out_memory);
-/* The n-th piece from now on is not to be had, nor when it is asked for again after the cache was flushed; 0: none.  Tests
- * only. */
-void tn_memory_refuse(uint64_t n);
 void tn_memory_put(void *memory); /* a storage's release function: any thread */
 /* Memory of somebody else's, in order with that stream: what is in it now may use it.  stream NULL: host memory.  The owner is
  * copied, and told once, at the latest when the device stops; not when this fails. */

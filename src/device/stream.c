@@ -66,6 +66,27 @@ static tenon_stream_t *idle(tn_ordinal_t *o) {
   return NULL;
 }
 
+/* One that nobody holds any more, and that failed: all that will ever be done of it is done after this, and it has a new native
+ * one.  Else each failure that a host gets over would cost it a stream. */
+static tenon_status_t renew(tn_ordinal_t *o, tenon_stream_t **out_stream) {
+  tenon_stream_t *s = o->streams;
+  while (s && (s == o->first || s->references || s->is_imported || !s->failed)) s = s->next;
+  if (!s) return TENON_OK;
+  s->references++; /* nobody else takes it */
+  tn_mutex_unlock(&o->lock);
+  if (s->native) tn_stream_drain(s);
+  tn_mutex_lock(&o->lock);
+  tn_mutex_lock(&tn_streams_order);
+  end_native(s);
+  tn_mutex_unlock(&tn_streams_order);
+  s->references--;
+  TN_TRY(o->table->stream_create(&o->context, &s->native));
+  __atomic_store_n(&s->done, s->ticket, __ATOMIC_RELEASE);
+  __atomic_store_n(&s->failed, TENON_OK, __ATOMIC_RELEASE);
+  *out_stream = s;
+  return TENON_OK;
+}
+
 static void begin_several(tn_ordinal_t *o) {
   if (o->has_several) return;
   __atomic_store_n(&o->has_several, 1, __ATOMIC_SEQ_CST);
@@ -80,7 +101,8 @@ tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_s
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&o->lock);
   tenon_stream_t *s = o->has_streams ? idle(o) : o->first;
-  if (!s && (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
+  if (!s) status = renew(o, &s);
+  if (!s && status == TENON_OK && (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
       (status = add(o, native, false, &s)) != TENON_OK)
     o->table->stream_destroy(&o->context, native);
   if (status == TENON_OK) s->references++, begin_several(o);

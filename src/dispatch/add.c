@@ -183,6 +183,11 @@ tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs
                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t bits) {
   tenon_tensor_t *all[MOST];
   uint64_t given = 0;
+  if (__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE)) {
+    op = tn_op_now(op);
+    if (tn_op_has_ended(op)) return tn_op_ended(op);
+    TN_TRY(tn_bound_renew(op, &state));
+  }
   if (bits) TN_TRY(check(op, outputs, bits));
   for (uint32_t o = 0; o < op->output_count; o++)
     if ((all[o] = outputs[o])) given |= (uint64_t)1 << o;

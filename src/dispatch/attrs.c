@@ -22,6 +22,7 @@ struct tenon_attrs_t {
 tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs) {
   tenon_attrs_t *attrs = tn_allocate_zero(1, sizeof *attrs);
   if (!attrs) return tn_no_memory("attributes", sizeof *attrs);
+  op = tn_op_now(op);
   attrs->op = op, attrs->version = op->version;
   uint32_t count = op->schema.attr_count;
   attrs->values = tn_arena_array(&attrs->arena, count + 1, sizeof *attrs->values);
@@ -166,7 +167,8 @@ tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version) {
 }
 
 tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **out_values) {
-  const tenon_op_t *op = attrs->op;
+  const tenon_op_t *op = tn_op_now(attrs->op);
+  if (tn_op_has_ended(op)) return tn_op_ended(op);
   TN_TRY(tn_values_check(&op->schema, attrs->values));
   if (op->validate) {
     tenon_node_t node = {.size = sizeof node,

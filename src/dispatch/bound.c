@@ -18,20 +18,70 @@ struct tenon_bound_t {
   tenon_device_t device;
   bool has_device; /* else it runs where any call would */
   tn_arena_t arena;
-  int64_t references;  /* the caller's, and of histories that need its state; under the lock */
-  tenon_bound_t *next; /* all that have a state */
+  int64_t references;        /* the caller's, and of histories that need its state; under the lock */
+  tenon_bound_t *next;       /* all that have a state */
+  struct renewed_t *renewed; /* states for operators that took the place of op, the newest first */
 };
+
+typedef struct renewed_t {
+  struct renewed_t *next;
+  const tenon_op_t *op;
+  void *state;
+} renewed_t;
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tenon_bound_t *bounds;
 
+static bool has_renewed(const tenon_bound_t *bound, const void *state) {
+  const renewed_t *r = bound->renewed;
+  while (r && r->state != state) r = r->next;
+  return r != NULL;
+}
+
 tenon_bound_t *tn_bound_retain(const void *state) {
   tn_mutex_lock(&lock);
   tenon_bound_t *bound = state ? bounds : NULL;
-  while (bound && bound->state != state) bound = bound->next;
+  while (bound && bound->state != state && !has_renewed(bound, state)) bound = bound->next;
   if (bound) bound->references++;
   tn_mutex_unlock(&lock);
   return bound;
+}
+
+static renewed_t *find_renewed(const tenon_bound_t *bound, const tenon_op_t *op) {
+  renewed_t *r = bound->renewed;
+  while (r && r->op != op) r = r->next;
+  return r;
+}
+
+/* Code of the library is not called under the lock: of two threads that make one, one is too many. */
+static tenon_status_t renew(tenon_bound_t *bound, const tenon_op_t *op, void **state) {
+  renewed_t *fresh = tn_allocate_zero(1, sizeof *fresh);
+  tenon_status_t status = fresh ? TENON_OK : tn_no_memory("a bound call", sizeof *fresh);
+  if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &fresh->state);
+  if (status != TENON_OK) return tn_release_memory(fresh), status;
+  fresh->op = op;
+  tn_mutex_lock(&lock);
+  renewed_t *known = find_renewed(bound, op);
+  if (!known) fresh->next = bound->renewed, bound->renewed = fresh;
+  tn_mutex_unlock(&lock);
+  *state = known ? known->state : fresh->state;
+  if (known && op->create && op->destroy) op->destroy(fresh->state);
+  if (known) tn_release_memory(fresh);
+  return TENON_OK;
+}
+
+tenon_status_t tn_bound_renew(const tenon_op_t *op, void **state) {
+  tenon_bound_t *bound = tn_bound_retain(*state);
+  tenon_status_t status = TENON_OK;
+  *state = NULL; /* else that of the attributes */
+  if (!bound) return TENON_OK;
+  tn_mutex_lock(&lock);
+  const renewed_t *known = find_renewed(bound, op);
+  tn_mutex_unlock(&lock);
+  if (known) *state = known->state;
+  else status = renew(bound, op, state);
+  tenon_bound_release(bound);
+  return status;
 }
 
 static bool is_last(tenon_bound_t *bound) {
@@ -59,6 +109,8 @@ static tenon_status_t bind(tenon_bound_t *bound, const tenon_value_t *attrs) {
 static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs, const tenon_device_t *device,
                              tenon_bound_t **out_bound) {
   *out_bound = NULL;
+  op = tn_op_now(op);
+  if (tn_op_has_ended(op)) return tn_op_ended(op);
   if (!attrs) attrs = op->defaults;
   TN_TRY(tn_values_check(&op->schema, attrs));
   if (device && !tn_backend_of(*device))
@@ -76,6 +128,7 @@ static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs, c
   }
   tn_values_retain(bound->attrs, op->schema.attr_count);
   tn_registry_use(op->library);
+  __atomic_fetch_add(&((tenon_op_t *)(uintptr_t)op)->bounds, 1, __ATOMIC_RELAXED);
   tn_mutex_lock(&lock);
   if (bound->state) bound->next = bounds, bounds = bound;
   tn_mutex_unlock(&lock);
@@ -96,6 +149,12 @@ void tenon_bound_release(tenon_bound_t *bound) {
   if (!bound || !is_last(bound)) return;
   const tn_library_t *library = bound->op->library;
   if (bound->op->create && bound->op->destroy) bound->op->destroy(bound->state);
+  for (renewed_t *r = bound->renewed, *next; r; r = next) {
+    next = r->next;
+    if (r->op->create && r->op->destroy) r->op->destroy(r->state);
+    tn_release_memory(r);
+  }
+  __atomic_fetch_sub(&((tenon_op_t *)(uintptr_t)bound->op)->bounds, 1, __ATOMIC_RELAXED);
   tn_values_release(bound->attrs, bound->op->schema.attr_count);
   tn_arena_clear(&bound->arena);
   tn_release_memory(bound);

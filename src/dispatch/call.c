@@ -347,7 +347,7 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   tenon_random_t own;
   uint64_t made = 0, written = 0, given = 0;
   uint64_t keys = keys_of(op, inputs);
-  bool has_slots = gets_slots(op, keys), owns = tn_view_has_kernel(op, keys, inputs);
+  bool has_slots = gets_slots(op, keys), owns = tn_view_has_kernel(op, keys, inputs), has_run = false;
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (outputs[o]) given |= (uint64_t)1 << o;
@@ -387,8 +387,11 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     if (status == TENON_OK) {
       status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
       tn_frame_close(&frame);
+      has_run = true;
     }
   }
+  if (__builtin_expect(status != TENON_OK, 0) && !has_run && tn_watch_is_on())
+    tn_watch_refused(op, attrs, inputs, status);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
       status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
@@ -450,9 +453,16 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   return fits;
 }
 
+static __attribute__((noinline, cold)) tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t *attrs,
+                                                                      void *state, tenon_tensor_t *const *inputs,
+                                                                      tenon_tensor_t **outputs, uint64_t wanted,
+                                                                      bool may_create, const tenon_random_t *random);
+
 static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted, bool may_create,
                             const tenon_random_t *random) {
+  if (__builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0))
+    return enter_successor(op, attrs, state, inputs, outputs, wanted, may_create, random);
   if (!attrs) {
     if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
     attrs = op->defaults;
@@ -464,6 +474,21 @@ static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, vo
   if (status == TENON_OK) status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
   tn_scratch_reset(mark);
   return status;
+}
+
+/* Of a library that was reloaded: what results fit may have changed, so that they are always inferred anew. */
+static tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                                      tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                                      bool may_create, const tenon_random_t *random) {
+  op = tn_op_now(op);
+  if (tn_op_has_ended(op)) return tn_op_ended(op);
+  TN_TRY(tn_bound_renew(op, &state));
+  return enter(op, attrs, state, inputs, outputs, wanted, may_create, random);
+}
+
+tenon_status_t tn_layer_moved(tenon_call_t *call) {
+  return enter_successor(call->op, call->attrs, call->state, call->inputs, (tenon_tensor_t **)(uintptr_t)call->outputs,
+                         0, false, NULL);
 }
 
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
@@ -500,7 +525,7 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
                                   tenon_tensor_t *const *outputs) {
   tn_match_t match;
   uint64_t kind = op->traits & (TN_PLAIN | TN_STATEFUL | (attrs ? 0 : TN_NEEDS_ATTRS));
-  if (kind == TN_PLAIN && !included() &&
+  if (kind == TN_PLAIN && !__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) && !included() &&
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
       if (outputs[o] && !tn_tensor_written(outputs[o])) return read_only(op, o);

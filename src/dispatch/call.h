@@ -37,6 +37,9 @@ void tn_generators_clear(void); /* at shutdown: those of devices are as at the s
 
 /* The state for these attribute values, made on first use and kept with the operator: state.c. */
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state);
+/* The state, for the operator that took the place of its own, of the bound call whose state it is; NULL: of no bound call.  Made
+ * once. */
+tenon_status_t tn_bound_renew(const tenon_op_t *op, void **state);
 /* The bound call that has this state, one more reference: tenon_bound_release.  NULL: it is an operator's own. */
 struct tenon_bound_t *tn_bound_retain(const void *state);
 /* Calls create; the values must live as long as the state. */
@@ -86,7 +89,8 @@ tenon_status_t tn_layer_fallthrough(tenon_call_t *call);
 tenon_status_t tn_layer_layout(tenon_call_t *call);
 tenon_status_t tn_layer_autocast(tenon_call_t *call); /* autocast.c */
 tenon_status_t tn_layer_autocast_listed(tenon_call_t *call);
-void tn_autocast_clear(void); /* at shutdown */
+void tn_autocast_clear(void);                      /* at shutdown */
+tenon_status_t tn_layer_moved(tenon_call_t *call); /* of an operator that another took the place of */
 tenon_status_t tn_layer_prologue(tenon_call_t *call);
 tenon_status_t tn_layer_view(tenon_call_t *call);
 tenon_status_t tn_layer_versions(tenon_call_t *call);

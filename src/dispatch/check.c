@@ -87,6 +87,7 @@ static tenon_status_t check(tenon_op_t *op) {
 }
 
 tenon_status_t tenon_op_check(const tenon_op_t *op) {
+  op = tn_op_now(op);
   tn_registry_lock();
   tenon_status_t status = check((tenon_op_t *)(uintptr_t)op);
   tn_registry_unlock();

@@ -488,7 +488,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_ROW:
   case TENON_TAG_SOURCE: add_kernel(b, item); break;
   case TENON_TAG_SUBGRAPH: set_text(b, &texts->body, item, "BODY"); break;
-  case TENON_TAG_SAMPLES: set_text(b, &op->samples, item, "SAMPLES"); break;
+  case TENON_TAG_SAMPLES: set_text(b, &texts->samples, item, "SAMPLES"); break;
   case TENON_TAG_REFERENCE: set_function(b, (tenon_any_fn *)&op->reference, item, "REFERENCE"); break;
   default: tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
   }
@@ -560,6 +560,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
   check(b, tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
   check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
+  check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
   check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
   check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
   check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
@@ -578,7 +579,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  bool is_plain = matcher && (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
+  bool is_plain = matcher && !b->library->places &&
+                  (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
   op->traits |=
       (is_plain ? TN_PLAIN : 0) | (op->create ? TN_STATEFUL : 0) | (op->schema.needs_attrs ? TN_NEEDS_ATTRS : 0);
   op->is_view = !op->kernels && is_view_operator(op);

@@ -21,7 +21,7 @@ typedef struct tn_dangling_t { /* kernels for an operator that no library define
 } tn_dangling_t;
 
 typedef struct tn_texts_t { /* of one operator, parsed when all are there */
-  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *reduces, *uses, *body;
+  const char *types, *shapes, *where, *gradient, *batching, *sharding, *reuse, *reduces, *uses, *body, *samples;
   bool has_bad_kernel; /* said already: its absence is no offence of its own */
 } tn_texts_t;
 

@@ -30,6 +30,7 @@ tenon_status_t tenon_ops_list(const tenon_op_t *const **out_ops, int32_t *out_co
 void tenon_ops_release(const tenon_op_t *const *ops) { tn_release_memory((void *)(uintptr_t)ops); }
 
 void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info) {
+  op = tn_op_now(op);
   uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
   tenon_op_info_t full = {.size = size,
                           .traits = (uint32_t)op->traits,
@@ -52,7 +53,7 @@ void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info) {
                           .output_count = (int32_t)op->output_count,
                           .is_stateful = op->create != NULL,
                           .has_reference = op->reference != NULL,
-                          .samples = op->samples};
+                          .samples = op->samples.text};
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) full.kernel_count++;
   tn_registry_unlock();
@@ -121,6 +122,7 @@ static void print_kernel(const tenon_op_t *op, int32_t index, tn_text_t *text) {
 
 char *tenon_op_kernel(const tenon_op_t *op, int32_t index) {
   tn_text_t text = {0};
+  op = tn_op_now(op);
   tn_registry_lock();
   print_kernel(op, index, &text);
   tn_registry_unlock();
@@ -130,6 +132,7 @@ char *tenon_op_kernel(const tenon_op_t *op, int32_t index) {
 }
 
 const char *tenon_op_stub(const tenon_op_t *op) {
+  op = tn_op_now(op);
   if (!tn_op_has_stub(op)) return NULL;
   return op->reduces.text ? op->reduces.text : "pointwise";
 }
@@ -137,6 +140,7 @@ const char *tenon_op_stub(const tenon_op_t *op) {
 tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stub_slot_t *slot) {
   uint32_t size = slot->size < sizeof *slot ? slot->size : (uint32_t)sizeof *slot;
   tenon_stub_slot_t full = {.size = size};
+  op = tn_op_now(op);
   int32_t left = tn_op_has_stub(op) ? index : -1;
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k && left >= 0; k = k->next) {

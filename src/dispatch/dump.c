@@ -23,6 +23,7 @@ static tenon_status_t give(tn_text_t *text, char **out_text) {
 tenon_status_t tenon_op_dump(const tenon_op_t *op, char **out_text) {
   tn_text_t text = {0};
   char keys[1024];
+  op = tn_op_now(op);
   tn_registry_lock();
   tn_text_add(&text, "%s\n  library: %s%s%s\n", op->schema.text, op->library->name, *op->library->path ? " at " : "",
               op->library->path);

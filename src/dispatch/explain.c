@@ -282,6 +282,7 @@ static tenon_status_t explain_key(const tenon_op_t *op, const char *name, tenon_
 
 tenon_status_t tenon_op_explain(const tenon_op_t *op, const char *key, tenon_dtype_t dtype, char **out_text) {
   tn_text_t text = {0};
+  op = tn_op_now(op);
   tn_registry_lock();
   tenon_status_t status = explain_key(op, key, dtype, &text);
   tn_registry_unlock();

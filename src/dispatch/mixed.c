@@ -282,6 +282,7 @@ tenon_status_t tenon_mixed_set(int32_t policy) {
 
 tenon_status_t tenon_op_mixed_set(const tenon_op_t *op, int32_t policy) {
   if (!is_policy(policy)) return no_policy(policy);
+  op = tn_op_now(op);
   __atomic_store_n((int32_t *)(uintptr_t)&op->mixed, policy, __ATOMIC_RELAXED);
   return TENON_OK;
 }

@@ -8,6 +8,7 @@
 #include "core/gradient.h"
 #include "core/pattern.h"
 #include "core/rules.h"
+#include "core/samples.h"
 #include "core/schema.h"
 #include "core/types.h"
 #include "core/upgrade.h"
@@ -107,10 +108,14 @@ struct tenon_op_t {
   const tenon_op_t *const *uses;
   uint32_t input_count, output_count;
   uint64_t traits;
-  int64_t draws; /* of each call; -1: infer says */
+  const tenon_op_t
+      *successor; /* of a reloaded library, atomic: the operator that serves; itself: none does; NULL: this one */
   /* line 1 */
   uint8_t index[TN_KEY_COUNT]; /* place in slots, 0: the key's row, which all operators share */
   /* colder */
+  int64_t draws;            /* of each call; -1: infer says */
+  uint64_t born;            /* number of the reload that made it; 0: none */
+  int64_t graphs, bounds;   /* that have it; atomic */
   int32_t dispatch_input;   /* whose dtype chooses among kernels; -1: none */
   uint32_t needs_workspace; /* set once some infer asked for workspace */
   uint32_t slot_count, slot_room;
@@ -134,7 +139,8 @@ struct tenon_op_t {
   tn_batching_t batching;
   const uint8_t *where; /* TN_INPUT_... of each input, NULL: none */
   const int32_t *reuse; /* input of each result, -1: none */
-  const char *doc, *where_text, *reuse_text, *samples;
+  const char *doc, *where_text, *reuse_text;
+  tn_samples_t samples;
   tenon_run_fn reference; /* of tenon/check.h; NULL: none */
   tenon_infer_fn infer;
   int32_t body;              /* the attribute whose graph says what the results are; -1: none */
@@ -161,6 +167,17 @@ static inline tenon_run_fn tn_slot_function(const tn_slot_t *slot) {
 static inline bool tn_slot_has_kernels(const tn_slot_t *slot) {
   return __atomic_load_n(&slot->only, __ATOMIC_RELAXED) || __atomic_load_n(&slot->by_dtype, __ATOMIC_RELAXED);
 }
+
+/* The operator that serves calls of this one.  One that has ended, since its library was reloaded with another schema, gives
+ * itself: its calls say so. */
+static inline const tenon_op_t *tn_op_now(const tenon_op_t *op) {
+  for (const tenon_op_t *next; (next = __atomic_load_n(&op->successor, __ATOMIC_ACQUIRE)) && next != op;) op = next;
+  return op;
+}
+static inline bool tn_op_has_ended(const tenon_op_t *op) {
+  return __atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) == op;
+}
+tenon_status_t tn_op_ended(const tenon_op_t *op); /* the error of its calls */
 
 static inline uint64_t tn_op_mask(const tenon_op_t *op) {
   return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask & ~TN_KEY(TN_BIT_CAREFUL);

@@ -92,6 +92,7 @@ static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
 
 tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info) {
   const tn_slot_t *slot;
+  op = tn_op_now(op);
   tn_registry_lock(); /* what is in the table now stays mapped meanwhile */
   tenon_status_t status = tn_table_find(op, key, &slot);
   if (status == TENON_OK) describe_slot(slot, info);
@@ -169,6 +170,7 @@ void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text
 tenon_status_t tenon_op_table(const tenon_op_t *op, char **out_text) {
   tn_text_t text = {0};
   tn_sources_t *sources = tn_sources_open();
+  op = tn_op_now(op);
   tn_registry_lock();
   tn_table_print(op, sources, &text);
   tn_registry_unlock();
@@ -197,6 +199,7 @@ int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
   tn_named_key_t place;
   if (key && tn_key_parse(key, &place) != TENON_OK) return 0;
   bool found = false;
+  op = tn_op_now(op);
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k && !found; k = k->next)
     found = (!key || tn_kernel_is_under(k, &place)) &&
@@ -207,12 +210,13 @@ int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
 
 int32_t tenon_op_has_computed_kernel(const tenon_op_t *op, const char *key) {
   const tn_slot_t *slot;
-  return tn_table_find(op, key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING && slot->rule != TN_RULE_DENIED;
+  return tn_table_find(tn_op_now(op), key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING &&
+         slot->rule != TN_RULE_DENIED;
 }
 
 int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key) {
   const tn_slot_t *slot;
-  return tn_table_find(op, key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
+  return tn_table_find(tn_op_now(op), key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "dispatch/call.h"
 #include "dispatch/definition.h"
 #include "dispatch/iterator.h"
+#include "dispatch/registry_parts.h"
 #include "dispatch/table.h"
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
@@ -50,7 +51,7 @@ tn_library_t *tn_registry_library(const char *path) {
   tn_mutex_lock(&lock);
   for (size_t i = 0; i < library_count && !found; i++)
     if (strcmp(libraries[i]->path, path) == 0) found = libraries[i];
-  if (found) __atomic_fetch_add(&found->references, 1, __ATOMIC_RELAXED);
+  if (found) __atomic_fetch_add(&(found = found->first)->references, 1, __ATOMIC_RELAXED);
   tn_mutex_unlock(&lock);
   return found;
 }
@@ -120,7 +121,7 @@ void tn_registry_suggest(const char *name, tn_text_t *text) {
 }
 
 /* The names of some operators that have stubs, like that name if there are such. */
-static void name_stubs(const char *like, tn_text_t *text) {
+void tn_registry_name_stubs(const char *like, tn_text_t *text) {
   enum { SOME = 4 };
   const tenon_op_t *op, *nearest[SOME] = {NULL};
   size_t position = 0;
@@ -136,7 +137,7 @@ static void name_stubs(const char *like, tn_text_t *text) {
 
 /* ---- adding ----------------------------------------------------------------------------------------------------- */
 
-static tenon_op_t *find_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
+tenon_op_t *tn_registry_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
 
 static uint8_t take_gate(void) {
   tn_mutex_lock(&lock);
@@ -194,7 +195,7 @@ static bool add_devices(tn_definition_t *d) {
   return true;
 }
 
-static void free_library(tn_library_t *library) {
+static void free_generation(tn_library_t *library) {
   tn_mutex_lock(&lock);
   if (library->gate) gates &= ~(1u << library->gate);
   tn_mutex_unlock(&lock);
@@ -210,17 +211,23 @@ static void free_library(tn_library_t *library) {
   tn_arena_clear(&arena);
 }
 
-enum { FOR_NOW, FOR_GOOD, QUIETLY }; /* QUIETLY: for good, and no call is in the library */
+static void free_library(tn_library_t *library) {
+  for (tn_library_t *l = tn_library_now(library), *older; l; l = older) {
+    older = l->older;
+    if (older) l->gate = 0; /* all have the same: it is given back once */
+    free_generation(l);
+  }
+}
 
 /* Kernels of a library that goes leave the list of an operator that stays; false: without memory the table stays as it is. */
-static bool withdraw(tn_extension_t *e, int how) {
+bool tn_registry_withdraw(tn_extension_t *e, int how) {
   if (!e->first || !e->op) return true;
   for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
     if (*at == e->first) {
       *at = e->last->next;
       break;
     }
-  if (how != FOR_NOW) tn_table_forget(e->op, e->first->library, how == QUIETLY);
+  if (how != TN_FOR_NOW) tn_table_forget(e->op, e->first->library, how == TN_QUIETLY);
   return tn_table_build(e->op) == TENON_OK;
 }
 
@@ -236,12 +243,12 @@ static tenon_status_t link_kernels(tn_extension_t *e) {
 }
 
 /* All of them or none. */
-static bool publish_extensions(tn_definition_t *b) {
+bool tn_registry_link(tn_definition_t *b) {
   for (size_t i = 0; i < b->extension_count; i++) {
     if (link_kernels(&b->extensions[i]) == TENON_OK) continue;
     tn_definition_offend(b, TENON_MEMORY, "%s: %s", b->extensions[i].op->name, tn_error());
     while (i--)
-      if (!withdraw(&b->extensions[i], FOR_GOOD)) b->library->is_stuck = true;
+      if (!tn_registry_withdraw(&b->extensions[i], TN_FOR_GOOD)) b->library->is_stuck = true;
     return false;
   }
   return true;
@@ -253,8 +260,8 @@ static void resolve(tn_dangling_t *waiting) {
   tn_library_t *library = waiting->library;
   tn_definition_t d = {.library = library,
                        .offences = &offences,
-                       .find = find_published,
-                       .name_stubs = name_stubs,
+                       .find = tn_registry_published,
+                       .name_stubs = tn_registry_name_stubs,
                        .override = waiting->override,
                        .code = TENON_OK};
   bool good = tn_define_extension(&d, waiting);
@@ -262,7 +269,7 @@ static void resolve(tn_dangling_t *waiting) {
       good ? tn_reallocate(library->extensions, (library->extension_count + d.extension_count + 1) * sizeof *all)
            : NULL;
   if (all) library->extensions = all;
-  if (all && publish_extensions(&d)) {
+  if (all && tn_registry_link(&d)) {
     memcpy(all + library->extension_count, d.extensions, d.extension_count * sizeof *all);
     library->extension_count += (uint32_t)d.extension_count;
     waiting->library = NULL;
@@ -273,22 +280,22 @@ static void resolve(tn_dangling_t *waiting) {
   tn_text_clear(&offences);
 }
 
-static void resolve_all(void) {
+void tn_registry_resolve(void) {
   size_t kept = 0;
   for (size_t i = 0; i < dangling_count; i++) {
-    if (find_published(dangling[i].op) && !dangling[i].reason) resolve(&dangling[i]);
+    if (tn_registry_published(dangling[i].op) && !dangling[i].reason) resolve(&dangling[i]);
     if (dangling[i].library) dangling[kept++] = dangling[i];
   }
   dangling_count = kept;
 }
 
 /* Names that others have: an operator exists once. */
-static bool are_free(tn_definition_t *d) {
+bool tn_registry_names_free(tn_definition_t *d, const tn_library_t *but) {
   size_t before = d->offence_count;
   const tn_library_t *library = d->library;
   for (size_t i = 0; i < library->op_count; i++) {
-    const tenon_op_t *other = find_published(library->ops[i]->name);
-    if (other)
+    const tenon_op_t *other = tn_registry_published(library->ops[i]->name);
+    if (other && other->library != but)
       tn_definition_offend(d, TENON_EXISTS, "operator %s is there already, from library %s%s%s", other->name,
                            other->library->name, *other->library->path ? " at " : "", other->library->path);
   }
@@ -308,11 +315,11 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
     good = tn_grow((void **)&dangling, &dangling_capacity, dangling_count + i, sizeof *dangling);
     if (good) dangling[dangling_count + i] = d->dangling[i];
   }
-  if (good && publish_extensions(d)) {
+  if (good && tn_registry_link(d)) {
     library->extension_count = (uint32_t)d->extension_count;
     libraries[library_count++] = library;
     dangling_count += d->dangling_count;
-    if (dangling_count) resolve_all();
+    if (dangling_count) tn_registry_resolve();
     return true;
   }
   for (size_t i = 0; i < published; i++)
@@ -323,7 +330,7 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
 }
 
 /* Hands what was defined over to the library, which frees it from now on. */
-static bool take_ops(tn_definition_t *d) {
+bool tn_registry_take_ops(tn_definition_t *d) {
   tn_library_t *library = d->library;
   library->ops = tn_allocate((d->count + 1) * sizeof *library->ops);
   for (size_t i = 0; i < d->count; i++) {
@@ -337,30 +344,35 @@ static bool take_ops(tn_definition_t *d) {
   return library->ops != NULL;
 }
 
+const tenon_descriptor_t *(*tn_registry_around)(const tenon_descriptor_t *);
+
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
                                tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library) {
   tn_arena_t arena = {NULL};
   if (!tn_descriptor_check(descriptor, offences)) return TENON_INVALID;
+  if (tn_registry_around) descriptor = tn_registry_around(descriptor);
   tn_library_t *library = tn_arena_allocate(&arena, sizeof *library);
   if (!library) return tn_no_memory("a library", sizeof *library);
   library->arena = arena, library->context = context, library->references = 1;
+  library->first = library->newest = library;
+  library->descriptor = descriptor, library->places = (flags & TN_ADD_ISOLATED) != 0;
   if (flags & TN_ADD_UNLOADABLE && !(library->gate = take_gate())) {
     tn_arena_clear(&arena);
     return tn_fail(TENON_RANGE, "%d unloadable libraries are loaded already", TN_GATE_SEVERAL - 1);
   }
   tn_definition_t d = {.library = library,
                        .offences = offences,
-                       .find = find_published,
-                       .name_stubs = name_stubs,
+                       .find = tn_registry_published,
+                       .name_stubs = tn_registry_name_stubs,
                        .override = flags & 15,
                        .code = TENON_OK};
   tn_mutex_lock(&lock);
   bool good = tn_define(&d, descriptor, path);
-  good = take_ops(&d) && are_free(&d) && good;
+  good = tn_registry_take_ops(&d) && tn_registry_names_free(&d, NULL) && good;
   tn_mutex_unlock(&lock);
   good = good && tn_definition_open(&d); /* code of the library: not under the mutex */
   tn_mutex_lock(&lock);
-  good = good && are_free(&d);
+  good = good && tn_registry_names_free(&d, NULL);
   if (!good) library->device_count = 0; /* none was added */
   good = good && add_devices(&d) && publish(&d, library);
   tn_mutex_unlock(&lock);
@@ -382,7 +394,7 @@ static void send_back(const tn_library_t *going, tn_library_t *other) {
   for (uint32_t i = 0; i < other->extension_count; i++) {
     tn_extension_t *e = &other->extensions[i];
     if (!e->op || e->op->library != going) continue;
-    if (other != going && !withdraw(e, FOR_GOOD))
+    if (other != going && !tn_registry_withdraw(e, TN_FOR_GOOD))
       other->is_stuck = true; /* calls may still be on their way through its table */
     if (other != going && tn_grow((void **)&dangling, &dangling_capacity, dangling_count, sizeof *dangling))
       dangling[dangling_count++] = (tn_dangling_t){other, e->items->text, e->items, e->override, NULL};
@@ -391,10 +403,10 @@ static void send_back(const tn_library_t *going, tn_library_t *other) {
 }
 
 /* Room for what send_back has to keep. */
-static bool make_room(const tn_library_t *going) {
-  size_t needed = dangling_count;
+bool tn_registry_make_room(const tn_library_t *going, size_t more) {
+  size_t needed = dangling_count + more;
   for (size_t l = 0; l < library_count; l++) needed += libraries[l]->extension_count;
-  for (size_t have = 0; have != dangling_capacity && dangling_capacity < needed && going->op_count;) {
+  for (size_t have = 0; have != dangling_capacity && dangling_capacity < needed && (going->op_count || more);) {
     have = dangling_capacity;
     if (!tn_grow((void **)&dangling, &dangling_capacity, have, sizeof *dangling)) return false;
   }
@@ -411,21 +423,21 @@ static bool take_out(size_t index, int how) { /* false: some table could not be 
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   for (size_t i = 0; i < dangling_count; i++) /* what did not fit its operators may fit those that come next */
-    if (!find_published(dangling[i].op)) dangling[i].reason = NULL;
+    if (!tn_registry_published(dangling[i].op)) dangling[i].reason = NULL;
   for (uint32_t i = 0; i < library->extension_count; i++)
-    if (!withdraw(&library->extensions[i], how)) library->is_stuck = true;
+    if (!tn_registry_withdraw(&library->extensions[i], how)) library->is_stuck = true;
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
   return !library->is_stuck;
 }
 
 /* Has one library operators that call the other's, or kernels for them? */
 static bool builds_on(const tn_library_t *user, const tn_library_t *library) {
-  if (user == library) return false;
+  if (user->first == library->first) return false;
   for (uint32_t i = 0; i < user->op_count; i++)
     for (uint32_t u = 0; u < user->ops[i]->use_count; u++)
-      if (user->ops[i]->uses[u]->library == library) return true;
+      if (user->ops[i]->uses[u]->library->first == library->first) return true;
   for (uint32_t i = 0; i < user->extension_count; i++)
-    if (user->extensions[i].op && user->extensions[i].op->library == library) return true;
+    if (user->extensions[i].op && user->extensions[i].op->library->first == library->first) return true;
   return false;
 }
 
@@ -444,8 +456,14 @@ static bool is_used(const tn_library_t *library) {
   return next_user(library, &position) != NULL;
 }
 
+static int64_t users_of(const tn_library_t *library) { /* of all generations */
+  int64_t users = 0;
+  for (const tn_library_t *l = tn_library_now(library); l; l = l->older) users += l->users;
+  return users;
+}
+
 static bool is_held(const tn_library_t *library) {
-  return __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) || library->users;
+  return __atomic_load_n(&library->first->references, __ATOMIC_ACQUIRE) || users_of(library);
 }
 
 /* No call is in its code, and none can get there any more: its kernels are out of the tables. */
@@ -459,17 +477,18 @@ static bool is_quiet(const tn_library_t *library) {
 static bool settle(tn_library_t *library) {
   size_t index = 0;
   if (is_held(library)) return false;
+  library = tn_library_now(library);
   while (index < library_count && libraries[index] != library) index++;
   if (index == library_count) return true; /* it was held at shutdown */
   if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
   if (!tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) return false;
-  if (take_out(index, FOR_GOOD) && is_quiet(library)) return true;
+  if (take_out(index, TN_FOR_GOOD) && is_quiet(library)) return true;
   undone[undone_count++] = library;
   return false;
 }
 
 static void name_users(const tn_library_t *library, tn_text_t *text) {
-  int64_t handles = __atomic_load_n(&library->references, __ATOMIC_ACQUIRE) - 1;
+  int64_t handles = __atomic_load_n(&library->first->references, __ATOMIC_ACQUIRE) - 1;
   if (handles > 0) tn_text_add(text, ", %lld more handle%s of it", (long long)handles, handles > 1 ? "s" : "");
   for (uint32_t i = 0; i < library->device_count; i++)
     if (tn_plugin_live(library->devices[i]))
@@ -479,7 +498,7 @@ static void name_users(const tn_library_t *library, tn_text_t *text) {
     if (tn_plugin_groups(library->devices[i]))
       tn_text_add(text, ", %llu compiled groups of device %s",
                   (unsigned long long)tn_plugin_groups(library->devices[i]), library->backends[i]->name);
-  if (library->users) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)library->users);
+  if (users_of(library)) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)users_of(library));
   size_t position = 0;
   for (const tn_library_t *user; (user = next_user(library, &position));) tn_text_add(text, ", library %s", user->name);
 }
@@ -489,6 +508,7 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&lock);
   size_t index = 0;
+  library = tn_library_now(library);
   while (index < library_count && libraries[index] != library) index++;
   name_users(library, &users);
   if (!library->gate)
@@ -505,9 +525,10 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
                      library->name);
   if (status == TENON_OK) {
     bool is_out = true;
-    for (uint32_t i = 0; i < library->extension_count; i++) is_out &= withdraw(&library->extensions[i], FOR_NOW);
+    for (uint32_t i = 0; i < library->extension_count; i++)
+      is_out &= tn_registry_withdraw(&library->extensions[i], TN_FOR_NOW);
     if (!is_out) status = tn_no_memory("unloading a library", 0);
-    else if (is_quiet(library)) (void)take_out(index, QUIETLY);
+    else if (is_quiet(library)) (void)take_out(index, TN_QUIETLY);
     else
       status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: a call is in one of its kernels", library->name);
     for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
@@ -521,7 +542,7 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
 
 void tn_registry_release(tn_library_t *library) {
   tn_mutex_lock(&lock);
-  __atomic_fetch_sub(&library->references, 1, __ATOMIC_ACQ_REL);
+  __atomic_fetch_sub(&library->first->references, 1, __ATOMIC_ACQ_REL);
   bool is_over = settle(library);
   tn_mutex_unlock(&lock);
   if (is_over) free_library(library);
@@ -560,9 +581,9 @@ bool tn_registry_undo(tn_library_t *library) {
   tn_mutex_lock(&lock);
   size_t index = 0;
   while (index < library_count && libraries[index] != library) index++;
-  bool is_undone = index < library_count && make_room(library) &&
+  bool is_undone = index < library_count && tn_registry_make_room(library, 0) &&
                    tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
-  if (is_undone) (void)take_out(index, FOR_GOOD), undone[undone_count++] = library; /* else it stays where it is */
+  if (is_undone) (void)take_out(index, TN_FOR_GOOD), undone[undone_count++] = library; /* else it stays where it is */
   do {
     bool is_over = is_undone && let_go(library, &owner);
     tn_mutex_unlock(&lock);
@@ -576,6 +597,7 @@ bool tn_registry_undo(tn_library_t *library) {
 int32_t tn_registry_extended(const tn_library_t *library, int32_t *out_waiting) {
   int32_t count = 0, waiting = 0;
   tn_mutex_lock(&lock);
+  library = tn_library_now(library);
   for (uint32_t i = 0; i < library->extension_count; i++) count += library->extensions[i].op != NULL;
   for (size_t i = 0; i < dangling_count; i++) waiting += dangling[i].library == library;
   tn_mutex_unlock(&lock);
@@ -596,7 +618,7 @@ void tn_registry_clear(void) {
   tn_mutex_lock(&lock);
   while (library_count) {
     tn_library_t *library = libraries[library_count - 1];
-    (void)take_out(library_count - 1, FOR_GOOD);
+    (void)take_out(library_count - 1, TN_FOR_GOOD);
     bool is_over = !is_held(library);
     tn_mutex_unlock(&lock);
     if (is_over) free_library(library); /* else with the last who holds it */
@@ -604,7 +626,7 @@ void tn_registry_clear(void) {
   }
   while (undone_count) {
     tn_library_t *library = undone[--undone_count];
-    library->references = 0; /* its handle's: the runtime frees it, unless what it made is held */
+    library->first->references = 0; /* its handle's: the runtime frees it, unless what it made is held */
     bool is_over = !is_held(library);
     tn_mutex_unlock(&lock);
     if (is_over) free_library(library);
@@ -616,3 +638,26 @@ void tn_registry_clear(void) {
   library_capacity = dangling_capacity = undone_capacity = 0;
   tn_mutex_unlock(&lock);
 }
+
+/* ---- parts, for reloading --------------------------------------------------------------------------------------- */
+
+tn_library_t **tn_registry_at(size_t index) { return index < library_count ? &libraries[index] : NULL; }
+
+bool tn_registry_put(const tenon_op_t *op) {
+  return tn_map_put(&operators, op->name, strlen(op->name), (void *)(uintptr_t)op);
+}
+
+void tn_registry_drop(const char *name) { tn_map_remove(&operators, name, strlen(name)); }
+
+void tn_registry_wait(const tn_dangling_t *waiting) {
+  dangling[dangling_count++] = *waiting; /* there is room: tn_registry_make_room */
+}
+
+void tn_registry_forget_waiting(const tn_library_t *library) {
+  size_t kept = 0;
+  for (size_t i = 0; i < dangling_count; i++)
+    if (dangling[i].library != library) dangling[kept++] = dangling[i];
+  dangling_count = kept;
+}
+
+void tn_registry_free(tn_library_t *library) { free_generation(library); }

@@ -6,14 +6,23 @@
 #include <tenon/bridge.h>
 
 #include "base/text.h"
+#include "base/trust.h"
 #include "device/plugin.h"
 #include "dispatch/op.h"
 
 enum { TN_LIBRARY_DEVICES = 4 };
+/* A library that is reloaded gets another record, a newer generation (reload.c).  Handles of the caller are of the first. */
 struct tn_library_t { /* opaque outside as tenon_library_t */
-  int64_t references; /* handles of the caller; atomic */
+  int64_t references; /* handles of the caller, of all generations, at the first; atomic */
   int64_t users;      /* bound calls and graphs, executables' own included; under the registry's mutex */
+  struct tn_library_t *first,
+      *newest;                /* generations: itself where it was never reloaded; newest: of the first, atomic */
+  struct tn_library_t *older; /* the generation before; it stays until the newest goes */
+  uint64_t replaced;          /* number of the reload that put another in its place, 0: none; atomic */
+  tn_file_identity_t file;    /* as it was when it was loaded */
+  uint32_t load_flags;        /* TENON_LOAD_..., by which it is loaded anew */
   const char *name, *version, *path, *about;
+  const tenon_descriptor_t *descriptor; /* that it was made of, which stays as long */
   uint32_t op_count;
   tenon_op_t **ops;
   uint32_t extension_count; /* kernels added to operators of others */
@@ -23,6 +32,7 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
   void *context; /* of functions, and what frees it */
   tenon_free_fn destroy;
   bool is_unloadable;
+  bool places;           /* it runs in a process of its own, and results are made in memory that is shared with that */
   bool is_stuck;         /* could not be taken out of all tables for want of memory: kept until shutdown */
   uint8_t gate;          /* that calls of its code pass while it is unloadable; 0: none */
   void *dynlib;          /* the loader's; NULL when linked in */
@@ -36,13 +46,25 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
 };
 
 /* Kernels that are there already: libraries may take their place, programs say whether they mean it. */
-enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST, TN_ADD_UNLOADABLE = 16 };
+enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST, TN_ADD_UNLOADABLE = 16, TN_ADD_ISOLATED = 32 };
 
 /* Builds and publishes the library of a descriptor that the loader has verified (size, major version, layout, features) or
  * that is linked in (verified here too).  Offences are appended to `offences`, one line each, and INVALID (or the code of
  * the only one) is returned with nothing registered.  `path` "" when linked in. */
+extern const tenon_descriptor_t *(*tn_registry_around)(
+    const tenon_descriptor_t *descriptor); /* gives one to take in its
+                                                     place; NULL: none.  The checker of operators sets it */
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
                                tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library);
+/* Puts a library that was read anew in the place of the newest generation of another, all of it or nothing (reload.c). */
+tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *descriptor, const char *path,
+                                   tn_text_t *offences, tn_library_t **out_library);
+/* The generation that is in use. */
+static inline tn_library_t *tn_library_now(const tn_library_t *library) {
+  return __atomic_load_n(&library->first->newest, __ATOMIC_ACQUIRE);
+}
+/* How many reloads there were: what was prepared before the last one may be of an older generation. */
+uint64_t tn_registry_reloads(void);
 /* Unloads an unloadable library whose only holder is the caller: takes that reference, or says who holds it. */
 tenon_status_t tn_registry_unload(tn_library_t *library);
 /* Takes the library's kernels out of the tables, and its names; what it was made of stays until shutdown.  False: without

@@ -11,7 +11,10 @@
 #include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
+#include "dispatch/registry.h"
 #include "dispatch/table.h"
+
+tenon_status_t (*tn_result_place)(const tn_library_t *, tenon_dtype_t, int32_t, const int64_t *, tenon_tensor_t **);
 
 static tenon_status_t create_list(const tn_inference_t *inference, const tenon_meta_t *meta,
                                   tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
@@ -66,6 +69,13 @@ static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon
   return TENON_OK;
 }
 
+/* Where an isolated library's process has it, too; strides that infer stated are left out, since row-major is as good. */
+static __attribute__((noinline, cold)) tenon_status_t create_placed(const tenon_op_t *op, const tenon_meta_t *meta,
+                                                                    const int64_t *shape, tenon_tensor_t **out_tensor) {
+  tenon_status_t status = tn_result_place(op->library, meta->dtype, meta->ndim, shape, out_tensor);
+  return status == TENON_OK ? status : tn_prefix(status, "%s: a result: ", op->name);
+}
+
 tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
   if (meta->layout) return create_sparse(inference, meta, out_tensor);
@@ -84,6 +94,7 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
     return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
                             shape, (const int64_t *)(const void *)meta->strides, out_tensor);
   if (inference->device) return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
+  if (__builtin_expect(op->library->places, 0)) return create_placed(op, meta, shape, out_tensor);
   tenon_status_t status = tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor);
   if (status != TENON_OK) return tn_prefix(status, "%s: a result: ", op->name);
   if (meta->strided) {

@@ -8,6 +8,9 @@
  * the operator said so. */
 tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_meta_t *meta,
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor);
+/* Makes results of libraries that have memory of their own for them (tn_library_t.places); set when the first one comes. */
+extern tenon_status_t (*tn_result_place)(const tn_library_t *library, tenon_dtype_t dtype, int32_t ndim,
+                                         const int64_t *shape, tenon_tensor_t **out_tensor);
 /* The input that a result is, since it is written to (`Tensor(a!)`); -1: none. */
 int32_t tn_result_input(const tenon_op_t *op, uint32_t output);
 /* Infers a call, checks the results that are there and makes the others.  `wanted`, 0: all; `owns`: none is a view.

@@ -156,6 +156,7 @@ static tenon_status_t defaults_for(const tenon_op_t *op, const tenon_value_t **a
 
 tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
                                  tenon_dtype_t *out_dtypes) {
+  op = tn_op_now(op);
   TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = infer_types(op, attrs, inputs, out_dtypes);
@@ -166,6 +167,7 @@ tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attr
 tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
                                   tenon_meta_t *const *inputs, uint64_t wanted,
                                   const tenon_meta_t *const **out_results) {
+  op = tn_op_now(op);
   TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = infer(shapes, op, attrs, inputs, wanted, out_results);

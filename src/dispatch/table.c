@@ -504,7 +504,25 @@ static tenon_status_t build(tenon_op_t *op) {
   return TENON_OK;
 }
 
+/* Only kernels of the library's own, or of such as stay, are named there. */
+tn_slot_t *tn_table_movable(tenon_op_t *op) {
+  tn_slot_t *slot = tn_arena_allocate(&op->arena, sizeof *slot);
+  bool stays = true;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) stays &= k->library == op->library || !k->library->gate;
+  if (!slot) return NULL;
+  *slot = (tn_slot_t){.run = tn_layer_moved, .mask = TN_KEY_CPU, .rule = TN_RULE_LAYER};
+  if (stays) slot->only = op->cpu->only, slot->by_dtype = op->cpu->by_dtype;
+  return slot;
+}
+
+void tn_table_move(tenon_op_t *op, tn_slot_t *slot) {
+  begin_change();
+  __atomic_store_n(&op->cpu, slot, __ATOMIC_RELEASE);
+  end_change();
+}
+
 tenon_status_t tn_table_build(tenon_op_t *op) {
+  if (__atomic_load_n(&op->successor, __ATOMIC_RELAXED)) return TENON_OK; /* nothing is led to it any more */
   uint64_t before = op->mask;
   op->mask = mask_of(op);
   tenon_status_t status = build(op);

@@ -13,6 +13,10 @@ tenon_status_t tn_table_build(tenon_op_t *op);
 void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet);
 /* Before its arena goes. */
 void tn_table_release(tenon_op_t *op);
+/* From here on calls of the operator go to its successor: every key leads to tn_layer_moved.  Kernels can still be asked for, by
+ * what was planned before.  tn_table_movable makes the slot first; NULL: no memory.  Under the registry's mutex. */
+tn_slot_t *tn_table_movable(tenon_op_t *op);
+void tn_table_move(tenon_op_t *op, tn_slot_t *slot);
 /* The slot of the highest key of a set that is masked already; never NULL. */
 const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
 

@@ -32,6 +32,7 @@ static tn_event_file_t *file;           /* NULL: stderr */
 static uint64_t file_number;            /* of the file, counted; 0: none */
 static uint64_t files;
 static tn_map_t explained;
+static const tn_watcher_t *watch; /* atomic */
 
 typedef struct step_t {      /* a line, or a slice */
   const char *label;         /* "call", "next", "layer", "mode" */
@@ -127,7 +128,7 @@ static void print_end(const tenon_call_t *call, const step_t *step, tenon_status
 /* ---- the file --------------------------------------------------------------------------------------------------- */
 
 static void update_key(void) { /* under the lock */
-  if (details) __atomic_fetch_or(&tn_key_global, TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
+  if (details || watch) __atomic_fetch_or(&tn_key_global, TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
   else __atomic_fetch_and(&tn_key_global, ~TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
 }
 
@@ -252,9 +253,31 @@ tenon_status_t tn_trace_function(tenon_call_t *call, tenon_run_fn run, const cha
   return finish(call, run, &step);
 }
 
-/* The row of the trace's own key: it only hands the call on, which prints it. */
-tenon_status_t tn_layer_trace(tenon_call_t *call) {
+static tenon_status_t hand_on(tenon_call_t *call) {
   return tn_redispatch(call, tn_key_below(tn_frame_of(call)->keys, TN_BIT_TRACE));
+}
+
+/* The row of the trace's own key: it only hands the call on, which prints it. */
+tenon_status_t tn_layer_trace(tenon_call_t *call) { return tn_watch_run(call, hand_on); }
+
+/* ---- watching --------------------------------------------------------------------------------------------------- */
+
+tenon_status_t tn_watch_run(tenon_call_t *call, tenon_run_fn run) {
+  const tn_watcher_t *watcher = __atomic_load_n(&watch, __ATOMIC_ACQUIRE);
+  return watcher ? watcher->run(call, run) : run(call);
+}
+
+void tn_watch_refused(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+                      tenon_status_t status) {
+  const tn_watcher_t *watcher = __atomic_load_n(&watch, __ATOMIC_ACQUIRE);
+  if (watcher) watcher->refused(op, attrs, inputs, status);
+}
+
+void tn_watch_set(const tn_watcher_t *watcher) {
+  tn_mutex_lock(&lock);
+  __atomic_store_n(&watch, watcher, __ATOMIC_RELEASE);
+  update_key();
+  tn_mutex_unlock(&lock);
 }
 
 /* ---- switching -------------------------------------------------------------------------------------------------- */

@@ -52,6 +52,16 @@ static tenon_status_t claim_name(tenon_builder_t *builder, const char *name) {
   return tn_map_put(&builder->names, name, strlen(name), builder) ? TENON_OK : tn_no_memory("a graph", strlen(name));
 }
 
+tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge, const char *name) {
+  tn_edge_t *of = &builder->graph->edges[edge];
+  if (of->name[0] != '%' || !*name || tn_map_get(&builder->names, name, strlen(name))) return TENON_OK;
+  const char *own = tn_arena_text(&builder->graph->arena, name, strlen(name));
+  if (!own) return tn_no_memory("a name", strlen(name));
+  TN_TRY(claim_name(builder, name));
+  of->name = own;
+  return TENON_OK;
+}
+
 tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype, int32_t ndim,
                                    const tenon_axis_t *axes, tenon_edge_t *out_edge) {
   tenon_graph_t *graph = builder->graph;

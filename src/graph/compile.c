@@ -37,6 +37,8 @@ void tenon_executable_release(tenon_executable_t *executable) {
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
   tn_placement_clear(&executable->place);
+  tenon_executable_release(executable->renewed);
+  tn_arena_clear(&executable->memory);
   tenon_graph_release(executable->graph);
   tenon_graph_release(executable->source);
   tn_release_memory(executable);
@@ -215,6 +217,7 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   tenon_executable_t *e = tn_allocate_zero(1, sizeof *e);
   if (!e) return tn_no_memory("an executable", sizeof *e);
   e->references = 1;
+  e->reloads = tn_registry_reloads(); /* before any operator is looked at */
   tenon_graph_retain(e->source = graph);
   tenon_compile_t wanted = {.size = sizeof wanted};
   if (options) memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
@@ -225,6 +228,7 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
       status = tn_fail(TENON_UNIMPLEMENTED, "runs that make a history are of the CPU, not of other devices");
     e->is_planned = false, e->has_gradients = true, wanted.device = (tenon_device_t){1, 0}, wanted.device_count = 0;
   }
+  if (status == TENON_OK) status = tn_executable_keep(e, &wanted);
   if (status == TENON_OK) status = compile(e, graph, &wanted);
   if (status != TENON_OK) tenon_executable_release(e);
   else *out_executable = e;

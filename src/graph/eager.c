@@ -15,6 +15,7 @@
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
+#include "dispatch/trace.h"
 #include "graph/group.h"
 #include "graph/recorded.h"
 
@@ -173,7 +174,7 @@ static tenon_status_t run_node(eager_t *run, int32_t index) {
   int32_t home = run->executable->place.nodes[index].home;
   tenon_status_t status = gather(run, step->node, home, inputs);
   const char *before = tn_thread()->graph_node;
-  tn_thread()->graph_node = run->executable->has_gradients ? step->node->name : NULL;
+  tn_thread()->graph_node = run->executable->has_gradients || tn_watch_is_on() ? step->node->name : NULL;
   if (status == TENON_OK) status = tn_call_with(op, step->node->attrs, step->state, inputs, outputs, step->wanted);
   tn_thread()->graph_node = before;
   if (status == TENON_OK) scatter(run, step->node, home, inputs, outputs);

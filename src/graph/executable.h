@@ -5,6 +5,7 @@
 
 #include "base/thread.h"
 #include "dispatch/frame.h"
+#include "dispatch/registry.h"
 #include "graph/graph.h"
 #include "graph/placement.h"
 
@@ -28,6 +29,11 @@ typedef struct tn_recorded_t { /* recordings of runs: recorded.c */
 } tn_recorded_t;
 
 struct tenon_executable_t {
+  uint64_t reloads;                   /* of libraries, that this was compiled after, or known not to need; atomic */
+  struct tenon_executable_t *renewed; /* compiled after a later one, and runs in its place; under renewal */
+  tn_mutex_t renewal;
+  tenon_compile_t options; /* as it was compiled; what they point to is in memory */
+  tn_arena_t memory;
   int64_t references;             /* atomic */
   const tenon_graph_t *source;    /* as imported: its ports */
   tenon_graph_t *graph;           /* rewritten */
@@ -117,6 +123,15 @@ typedef struct tn_run_t {
   tn_arena_t arena;
 } tn_run_t;
 
+/* Keeps options for renew.c. */
+tenon_status_t tn_executable_keep(tenon_executable_t *executable, const tenon_compile_t *options);
+/* What to run: the executable itself, or, after a library of its operators was reloaded, one that is compiled anew.  The caller
+ * releases it. */
+tenon_status_t tn_executable_current(tenon_executable_t *executable, tenon_executable_t **out_executable);
+/* Has a library been reloaded that may concern it? */
+static inline bool tn_executable_is_old(const tenon_executable_t *executable) {
+  return __atomic_load_n(&executable->reloads, __ATOMIC_RELAXED) != tn_registry_reloads();
+}
 /* The executable runs that kernel from now on: its library stays. */
 tenon_status_t tn_executable_use(tenon_executable_t *executable, const tn_kernel_t *kernel, const tenon_op_t *op);
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);

@@ -73,6 +73,7 @@ void tenon_graph_release(const tenon_graph_t *constant) {
   for (size_t i = 0; i < graph->edge_count; i++) tenon_tensor_release(graph->edges[i].constant);
   for (size_t i = 0; i < graph->subgraph_count; i++) tenon_graph_release(graph->subgraphs[i]);
   for (size_t i = 0; i < graph->kept_count; i++) tenon_tensor_release(graph->kept[i]);
+  for (size_t i = 0; i < graph->op_count; i++) __atomic_fetch_sub(&graph->ops[i]->graphs, 1, __ATOMIC_RELAXED);
   void *arrays[] = {graph->edges,
                     graph->nodes,
                     graph->inputs,
@@ -80,7 +81,8 @@ void tenon_graph_release(const tenon_graph_t *constant) {
                     (void *)graph->output_names,
                     graph->input_axes,
                     (void *)graph->subgraphs,
-                    graph->kept};
+                    graph->kept,
+                    graph->ops};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) tn_release_memory(arrays[i]);
   for (size_t i = 0; i < graph->library_count; i++) tn_registry_unuse(graph->libraries[i]);
   tn_release_memory((void *)graph->libraries);
@@ -95,6 +97,17 @@ static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *libr
   if (!tn_grow((void **)&graph->libraries, &graph->library_capacity, graph->library_count, sizeof *graph->libraries))
     return tn_no_memory("a graph", sizeof *graph->libraries);
   tn_registry_use(graph->libraries[graph->library_count++] = library);
+  return TENON_OK;
+}
+
+static tenon_status_t use_op(tenon_graph_t *graph, const tenon_op_t *op) {
+  for (size_t i = 0; i < graph->op_count; i++)
+    if (graph->ops[i] == op) return TENON_OK;
+  if (!tn_grow((void **)&graph->ops, &graph->op_capacity, graph->op_count, sizeof *graph->ops))
+    return tn_no_memory("a graph", sizeof *graph->ops);
+  TN_TRY(use_library(graph, op->library));
+  graph->ops[graph->op_count] = (tenon_op_t *)(uintptr_t)op;
+  __atomic_fetch_add(&graph->ops[graph->op_count++]->graphs, 1, __ATOMIC_RELAXED);
   return TENON_OK;
 }
 
@@ -143,7 +156,9 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   }
   if (!tn_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count, sizeof *graph->nodes))
     return tn_no_memory("a graph", graph->node_capacity * sizeof *graph->nodes);
-  TN_TRY(use_library(graph, op->library));
+  op = tn_op_now(op); /* of a library that was reloaded meanwhile */
+  if (tn_op_has_ended(op)) return tn_op_ended(op);
+  TN_TRY(use_op(graph, op));
   uint32_t attr_count = op->schema.attr_count;
   tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
   tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);

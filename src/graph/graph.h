@@ -54,6 +54,8 @@ struct tenon_graph_t {
   size_t subgraph_count, subgraph_capacity;
   const tn_library_t **libraries; /* in use: of the nodes' operators, each once */
   size_t library_count, library_capacity;
+  tenon_op_t **ops; /* the nodes' operators, each once */
+  size_t op_count, op_capacity;
   tenon_tensor_t **kept; /* retained: tensors of attributes */
   size_t kept_count, kept_capacity;
   struct tenon_executable_t *executable; /* of a subgraph, made on first evaluation */
@@ -84,5 +86,8 @@ tenon_status_t tn_graph_copy(const tenon_graph_t *graph, tenon_graph_t **out_gra
 tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses);
 /* "?" where nothing is known: "f32[batch, 128]". */
 void tn_edge_print(const tenon_graph_t *graph, const tn_edge_t *edge, tn_text_t *text);
+
+/* Names a result of a node, which had a name that was made up; leaves that where the name is another value's. */
+tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge, const char *name);
 
 #endif

@@ -14,6 +14,7 @@
 #include "dispatch/call.h"
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
+#include "dispatch/trace.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
 #include "graph/recorded.h"
@@ -208,6 +209,15 @@ static tenon_status_t check_sparse(const tn_action_t *action) {
   return TENON_OK;
 }
 
+/* Where something watches calls, a node is one. */
+static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action, const char *node) {
+  const char *before = tn_thread()->graph_node;
+  tn_thread()->graph_node = node;
+  tenon_status_t status = tn_watch_run(&action->frame.call, action->kernel->run);
+  tn_thread()->graph_node = before;
+  return status;
+}
+
 static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profile_t *profile) {
   tn_step_t *step = &run->executable->steps[action->step];
   tenon_status_t status;
@@ -223,7 +233,8 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
       action->frame.call.random = &random;
     }
     if (serial) tn_mutex_lock(&step->lock);
-    status = action->kernel->run(&action->frame.call);
+    if (__builtin_expect(tn_watch_is_on(), 0)) status = run_watched(action, step->node->name);
+    else status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);
     tn_frame_close(&action->frame);
     if (action->makes_sparse && status == TENON_OK) status = check_sparse(action);
@@ -356,8 +367,8 @@ static tenon_status_t run_beside(tenon_executable_t *e, tenon_tensor_t *const *i
   return status;
 }
 
-tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
-                                    tenon_tensor_t **outputs, tenon_profile_t *profile) {
+static tenon_status_t run_executable(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
+                                     tenon_tensor_t **outputs, tenon_profile_t *profile) {
   if (!executable->is_planned) {
     TN_TRY(check_inputs(executable, inputs));
     return tn_eager_run(executable, inputs, outputs, profile);
@@ -381,6 +392,17 @@ tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor
   run->next = executable->idle;
   executable->idle = run;
   tn_mutex_unlock(&executable->lock);
+  return status;
+}
+
+tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
+                                    tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  if (__builtin_expect(!tn_executable_is_old(executable), 1))
+    return run_executable(executable, inputs, outputs, profile);
+  tenon_executable_t *now;
+  TN_TRY(tn_executable_current(executable, &now));
+  tenon_status_t status = run_executable(now, inputs, outputs, profile);
+  tenon_executable_release(now);
   return status;
 }
 
@@ -453,7 +475,7 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
   tn_mutex_unlock(&e->lock);
 }
 
-tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, char **out_text) {
+static tenon_status_t dump(tenon_executable_t *e, const char *what, char **out_text) {
   tn_text_t text = {0};
   if (strcmp(what, "graph") == 0) return tenon_graph_dump(e->graph, out_text);
   if (strcmp(what, "plan") == 0) {
@@ -477,4 +499,12 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *e, const char *what, ch
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
+}
+
+tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what, char **out_text) {
+  tenon_executable_t *now;
+  TN_TRY(tn_executable_current(executable, &now));
+  tenon_status_t status = dump(now, what, out_text);
+  tenon_executable_release(now);
+  return status;
 }

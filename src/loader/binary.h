@@ -30,6 +30,7 @@ typedef struct tn_binary_t {
   char machine_text[24];
   const char *name; /* that the file gives itself (DT_SONAME), or "" */
   bool has_entry;
+  bool is_of_this_machine, has_executable_stack, has_text_relocations;
   const char
       *no_entry;      /* why a shared object has no entry, as far as it shows; NULL: it has, or it is another offence */
   const char *tenon;  /* libtenon, if it links that; else NULL */
@@ -62,5 +63,11 @@ void tn_binary_starters(tn_text_t *text, const tn_binary_t *binary);
 /* Readers of formats, for tn_binary_read. */
 void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences);
 bool tn_elf_exports(const tn_file_t *file, const char *name);
+/* What it demands of others: each symbol that it uses, must find and does not define; each version of a library's symbols; and
+ * whether it defines symbols of a version itself.  The texts are the file's. */
+void tn_elf_undefined(const tn_file_t *file, void (*each)(void *context, const char *name), void *context);
+void tn_elf_versions(const tn_file_t *file, void (*each)(void *context, const char *library, const char *version),
+                     void *context);
+bool tn_elf_defines_version(const tn_file_t *file, const char *version);
 
 #endif

@@ -11,6 +11,7 @@
 #include "loader/binary.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
+#include "loader/missing.h"
 #include "loader/needed.h"
 #include "loader/policy.h"
 
@@ -46,6 +47,23 @@ static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char
   }
   if (binary->needed.count == 0) line(text, "needs:", "no other library");
   tn_needed_missing(binary, path, offences);
+}
+
+/* What else opening would fail for, or what some systems refuse. */
+static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_file_t *file, const char *path,
+                           tn_text_t *offences) {
+  char runtime[TN_PATH_SIZE];
+  const char *word = tn_sanitizer_missing(binary, file, path, runtime, sizeof runtime);
+  if (word) tn_sanitizer_offence(word, runtime, offences);
+  tn_missing(binary, file, path, offences);
+  if (binary->has_executable_stack)
+    line(text, "note:",
+         "it asks for a stack that can be run as code, which newer systems refuse: an assembler file "
+         "lacks .section .note.GNU-stack,\"\",@progbits, or it uses nested functions");
+  if (binary->has_text_relocations)
+    line(text, "note:",
+         "its code is changed when it is loaded (text relocations), which hardened systems refuse: build "
+         "all of it with -fPIC");
 }
 
 static void say(void *text, const char *words) { line(text, "", words); }
@@ -124,6 +142,7 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   if (!strcmp(binary.kind, "shared object")) {
     report_needed(&text, &binary, real, &offences);
     report_code(&text, &binary);
+    report_demands(&text, &binary, &file, real, &offences);
     if (bridge) report_bridged(&text, bridge, real, &offences);
   }
   if (tn_policy_check(real, &file, &binary, 0, &is_copied, &offences) != TENON_OK)

@@ -92,11 +92,39 @@ tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const cha
   return found == TN_MISSING ? result : found;
 }
 
+/* Debian's name for the package of libfoo.so.3: libfoo3; of libfoo2.so.3: libfoo2-3. */
+static bool name_package(const char *library, char *out, size_t capacity) {
+  const char *end = strstr(library, ".so.");
+  if (strncmp(library, "lib", 3) != 0 || !end || strchr(library, '/')) return false;
+  const char *version = end + 4, *dash = end[-1] >= '0' && end[-1] <= '9' ? "-" : "";
+  size_t digits = strspn(version, "0123456789");
+  int size = snprintf(out, capacity, "%.*s%s%.*s", (int)(end - library), library, dash, (int)digits, version);
+  for (char *at = out; *at; at++) *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 'a' - 'A') : *at;
+  return digits && size > 0 && (size_t)size < capacity;
+}
+
+static void say_missing(const tn_binary_t *binary, const char *name, tn_text_t *offences) {
+  const char *environment = tn_environment("LD_LIBRARY_PATH");
+  char package[200];
+  tn_text_t places = {0};
+  if (!strncmp(name, "libc.musl", 9) || !strncmp(name, "ld-musl", 7)) {
+    tn_binary_offence(offences, "it needs %.200s: it was built for musl, this system has glibc: build it here", name);
+    return;
+  }
+  if (*binary->run_path) tn_text_add(&places, "its own run path %.200s, ", binary->run_path);
+  if (environment && *environment) tn_text_add(&places, "LD_LIBRARY_PATH %.200s, ", environment);
+  tn_binary_offence(
+      offences,
+      "it needs %.200s, which is nowhere: install it, or put its folder into LD_LIBRARY_PATH (looked in %sthe "
+      "system's folders%s%s)",
+      name, tn_text_get(&places), name_package(name, package, sizeof package) ? "; on Debian the package may be " : "",
+      name_package(name, package, sizeof package) ? package : "");
+  tn_text_clear(&places);
+}
+
 void tn_needed_missing(const tn_binary_t *binary, const char *path, tn_text_t *offences) {
   char found[4096];
   for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++)
     if (tn_needed_find(binary, path, binary->needed.names[i], found, sizeof found) == TN_MISSING)
-      tn_binary_offence(offences,
-                        "it needs %.200s, which is nowhere: install it, or put its folder into LD_LIBRARY_PATH",
-                        binary->needed.names[i]);
+      say_missing(binary, binary->needed.names[i], offences);
 }

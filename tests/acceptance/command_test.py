@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIGHT = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
-build = ROOT / "build"
+build = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")).resolve()
 cache = tempfile.TemporaryDirectory()
 
 TWICE = r"""
@@ -622,6 +622,13 @@ class Run(Command):
         self.write("m.onnx", one("Relu"))
         self.assertRegex(self.fine("run", "m.onnx", "-i", "ones", "--repeat", "5"),
                          r"time of 5 runs  min [\d.]+ ms  median [\d.]+ ms  mean [\d.]+ ms")
+
+    def test_a_crash_in_an_isolated_library_is_a_failure_with_its_operator_and_reason(self):
+        self.write("crash.c", TWICE.replace("y[i] = floorf(x[i])", "*(volatile float *)(loop->count < 0 ? y : 0) = x[i]"))
+        self.fine("build", "crash.c", "-o", "crash.so")
+        self.write("crash.onnx", one("twice", domain="toy"))
+        said = self.fails(1, "run", "crash.onnx", "--ops", "crash.so", "--isolate-ops", "-i", "x0=random:0")
+        self.assertIn("toy::twice: its isolated process crashed: SIGSEGV at address 0x0", said)
 
     def test_a_profile_is_a_trace_and_a_table_of_operators(self):
         self.write("m.onnx", one("MatMul", 2, shape=(64, 64)))

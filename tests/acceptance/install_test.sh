@@ -15,6 +15,7 @@ cp examples/01_gelu/gelu.c "$work/gelu.c"
 check "the installed command builds a library" "$prefix/bin/tenon" build "$work/gelu.c" -o "$work/gelu.so"
 check "the installed command builds a device" "$prefix/bin/tenon" build examples/08_device/*.c -o "$work/vx.so"
 check "and checks it by the suite" "$prefix/bin/tenon" check --device "$work/vx.so" --case memory. --quick
+check "and loads it into a process of its own" "$prefix/bin/tenon" show --ops "$work/gelu.so" --isolate-ops demo::gelu
 check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
 check "the installed command exports it to MXNet" test "$(cd "$work" && "$prefix/bin/tenon" export --mxnet gelu.so)" = "exported gelu_mxnet.so: 2 operators"
 cc -w -fPIC -shared tests/adapters/mxnet/plain.c -o "$work/plain.so" -lm

@@ -420,6 +420,45 @@ class Names(unittest.TestCase):
         with self.assertRaisesRegex(AttributeError, "no operator whose name begins with nobody"):
             tenon.ops.nobody
 
+    def test_reloading(self):
+        def write(text, header="#define BY 1\n", schema="more(Tensor x) -> Tensor"):
+            for name, words in (("by.h", header), ("again.c", text % schema)):
+                with open(os.path.join(FOLDER, "again", name), "w", encoding="utf-8") as file:
+                    file.write(words)
+
+        text = ('#include <tenon/op.h>\n#include "by.h"\nstatic tenon_status_t f(const tenon_loop_t *l) {\n'
+                '  for (int64_t i = 0; i < l->count; i++) ((float *)l->data[1])[i] = ((const float *)l->data[0])[i] + BY;\n  return TENON_OK;\n}\n'
+                'TENON_LIBRARY(again, "1.0.0", TENON_OP("%s", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32 -> f32", f)))\n')
+        os.makedirs(os.path.join(FOLDER, "again"))
+        write(text)
+        one, builder = np.ones(1, np.float32), tenon.graph.Builder()
+        ops = tenon.load(os.path.join(FOLDER, "again/again.c"), unloadable=True)
+        more, other, compiled = ops.more, tenon.ops.again.more, builder.finish([tenon.graph.ops.again.more(builder.input("x", "f32", [1]))]).compile()
+        del builder
+        watched = tenon.watch(ops, interval=0.01)
+        self.assertIsNone(next(watched))
+        self.assertEqual((float(more(one)[0]), float(compiled(one)[0])), (2, 2))
+        write(text, "#define BY 5\n")  # the header alone
+        self.assertIsNone(next(watched))
+        self.assertEqual([float(f(one)[0]) for f in (more, other, ops.more, tenon.ops.again.more, compiled)], [6] * 5)
+        write(text, "#define BY nothing\n")
+        self.assertIn("nothing", str(next(watched)))
+        self.assertEqual([float(f(one)[0]) for f in (more, ops.more, compiled)], [6] * 3)
+        write(text, "#define BY 8\n", "more(Tensor x, *, int a=1) -> Tensor")
+        with self.assertRaisesRegex(tenon.Error, "again::more: its schema changed from .* and it is held by"):
+            ops.reload()
+        self.assertEqual(float(compiled(one)[0]), 6)
+        del compiled, watched
+        gc.collect()
+        ops.reload()
+        self.assertEqual(float(ops.more(one, a=2)[0]), 9)
+        with self.assertRaisesRegex(tenon.Error, "find it anew"):
+            more(one)
+        ops.unload()
+        for ended in more, other:
+            with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
+                ended(one)
+
     def test_unloading(self):
         path = os.path.join(FOLDER, "gone.so")
         source = os.path.join(FOLDER, "gone.c")
@@ -448,6 +487,43 @@ class Names(unittest.TestCase):
         with self.assertRaises(AttributeError):
             tenon.ops.gone.seven
         self.assertEqual(repr(seven), "<tenon operator gone::seven>")
+
+    def test_isolated_libraries(self):
+        source, path = os.path.join(FOLDER, "apart.c"), os.path.join(FOLDER, "apart.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('#include <tenon/op.h>\n#include <unistd.h>\n#include <stdio.h>\n'
+                       'static tenon_status_t f(tenon_call_t *c) { const float *x = c->inputs[0]->data; float *y = c->outputs[0]->data;\n'
+                       '  if (x[0] == 1) *(volatile int *)0 = 1;\n  if (x[0] == 2) for (;;) pause();\n'
+                       '  if (x[0] == 3) { FILE *file = fopen("/etc/passwd", "r"); y[0] = file ? 30 : -30; if (file) fclose(file); return TENON_OK; }\n'
+                       '  for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++) y[i] = x[i] + 1;\n  return TENON_OK; }\n'
+                       'TENON_LIBRARY(apart, "1.0.0", TENON_OP("next(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_BRIEF), TENON_KERNEL("cpu", f)))\n')
+        subprocess.run([os.path.join(BUILD, "tenon"), "build", source, "-o", path], check=True, stdout=subprocess.DEVNULL)
+        apart = tenon.load(path, unloadable=True, isolated={"deadline": 0.3})
+        good = np.array([5, 6], np.float32)
+        for number, words in (1, "crashed: SIGSEGV at address 0x0"), (2, "past its deadline of 300 ms"), (3, "opened '/etc/passwd'"):
+            with self.assertRaisesRegex(tenon.Error, f"apart::next: its isolated process .*{words}"):
+                apart.next(np.array([number, 0], np.float32))
+            np.testing.assert_array_equal(apart.next(good), [6, 7])
+        x = apart.empty((2,))
+        np.asarray(x)[:] = good
+        np.testing.assert_array_equal(apart.next(x), [6, 7])
+        with self.assertRaisesRegex(tenon.Error, "isolated with other settings"):
+            tenon.load(path, unloadable=True, isolated=True)
+        apart.unload()
+        with self.assertRaises(tenon.Error):
+            apart.empty((2,))
+        apart = tenon.load(path, unloadable=True, isolated={"allow": ["read"], "deadline": None, "processes": 2})
+        self.assertEqual(float(apart.next(np.array([3], np.float32))[0]), 30)
+        apart.unload()
+        with self.assertRaisesRegex(ValueError, "everything"):
+            tenon.load(path, isolated={"allow": ["everything"]})
+        with self.assertRaisesRegex(TypeError, "sources"):
+            tenon.load(source, isolated=True)
+        with self.assertRaisesRegex(tenon.Error, "absolute path"):
+            tenon.load(path, isolated={"readable": ["here"]})
+        self.assertEqual(float(tenon.load(path).next(good)[0]), 6)
+        with self.assertRaisesRegex(tenon.Error, "not isolated"):
+            tenon.load(path).empty((2,))
 
     def test_sources(self):
         def write(name, text):

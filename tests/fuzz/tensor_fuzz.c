@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "faults.h"
 #include "import/npy.h"
 #include "import/onnx/tensor.h"
 #include "import/pgm.h"
@@ -31,11 +32,11 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tenon_tensor_t *tensor = NULL, *copy = NULL;
   tn_file_t file = {data, size};
   if (tenon_start() != TENON_OK) abort();
-  tn_memory_limit((int64_t)256 << 20);
+  fault_limit((int64_t)256 << 20);
   tenon_status_t status = tn_npy_is(&file)   ? tn_npy_read(&file, &tensor)
                           : tn_pgm_is(&file) ? tn_pgm_read(&file, &tensor)
                                              : read_proto(&file, &tensor);
-  tn_memory_limit(0);
+  fault_limit(0);
   const char *wrong = (status == TENON_OK) != (tensor != NULL) ? "a status that does not fit the result"
                       : status != TENON_OK && !*tenon_error()  ? "a failure without a message"
                       : status == TENON_INTERNAL               ? "an internal error"

@@ -1,6 +1,6 @@
 /* The contract's languages.  A file has a schema in its first line; the lines that follow are other texts of the
  * operator, each after a letter: t types, p shapes, s sharding, g gradient, w where, r reuse, b batching, u uses, k
- * kernel, l loop, U upgrade, a an attribute value.  Any text is parsed or refused with a message. */
+ * kernel, l loop, U upgrade, S samples.  Any text is parsed or refused with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,10 @@
 #include "core/gradient.h"
 #include "core/pattern.h"
 #include "core/rules.h"
+#include "core/samples.h"
 #include "core/schema.h"
 #include "core/types.h"
+#include "core/upgrade.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
@@ -35,6 +37,7 @@ static void parse(char letter, const char *text, all_t *all, tn_arena_t *arena) 
   tn_upgrade_t upgrade;
   tn_kernel_words_t kernel;
   tn_loop_words_t loop;
+  tn_samples_t samples;
   const uint8_t *words;
   const int32_t *inputs;
   const char *const *names;
@@ -57,6 +60,7 @@ static void parse(char letter, const char *text, all_t *all, tn_arena_t *arena) 
   case 'k': status = tn_kernel_parse(text, arena, &kernel); break;
   case 'l': status = tn_loop_parse(text, &all->schema, arena, &loop); break;
   case 'U': status = tn_upgrade_parse(1, text, arena, &upgrade); break;
+  case 'S': status = tn_samples_parse(text, &all->schema, arena, &samples); break;
   default: break;
   }
   check(status, text);

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/thread.h"
+#include "faults.h"
 
 typedef tenon_status_t (*failing_fn)(void *context); /* frees what it made, also when it fails */
 
@@ -12,10 +13,10 @@ static inline void fail_each(const char *what, failing_fn attempt, void *context
   for (int sticky = 0; sticky < 2; sticky++)
     for (int64_t n = 1;; n += step) {
       tn_thread_drop(); /* scratch memory is allocated anew */
-      tn_memory_fail_after(n, sticky);
+      fault_memory(n, sticky);
       tenon_status_t status = attempt(context);
-      int64_t count = tn_memory_count();
-      tn_memory_fail_after(0, false);
+      int64_t count = fault_count(FAULT_MEMORY);
+      fault_end();
       if (status != TENON_OK && status != TENON_MEMORY) {
         char text[600];
         snprintf(text, sizeof text, "%s: allocation %lld failed: status %d: %s", what, (long long)n, (int)status,

@@ -5,8 +5,8 @@
 
 #include <tenon/tenon.h>
 
-#include "../json.h"
 #include "../writer.h"
+#include "base/json.h"
 #include "hosted.h"
 
 /* ---- operators ---------------------------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ typedef struct nnvm_op_t { /* a node as MXNet has it */
 } nnvm_op_t;
 
 /* MXNet's operator where it has one that does the same; a library's own by its own name; else Tenon's name, "ns::name". */
-tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node, arena_t *arena, nnvm_op_t *out);
+tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node, tn_arena_t *arena, nnvm_op_t *out);
 /* MXNet's number of a dtype, of those too that libraries do not know; -1: it has none. */
 int nnvm_dtype(tenon_dtype_t dtype);
 
@@ -30,7 +30,7 @@ int nnvm_dtype(tenon_dtype_t dtype);
 
 typedef struct nnvm_t { /* a graph, and what was written of it */
   const tenon_graph_t *graph;
-  arena_t arena; /* of all that follows */
+  tn_arena_t arena; /* of all that follows */
   const char *json;
   int32_t count;        /* nodes of the JSON */
   const char **names;   /* theirs, each once */
@@ -68,7 +68,7 @@ typedef struct nnvm_block_t { /* named tensors, as libraries take them */
   size_t *versions;
 } nnvm_block_t;
 /* The graph's constants that libraries can take: arguments, and those that MXNet's operators write to (running statistics). */
-tenon_status_t nnvm_blocks(const nnvm_t *nnvm, arena_t *arena, nnvm_block_t *out_args, nnvm_block_t *out_aux);
+tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *out_args, nnvm_block_t *out_aux);
 /* Is the value one that MXNet keeps beside the arguments? */
 bool nnvm_is_aux(const tenon_graph_t *graph, tenon_edge_t edge);
 

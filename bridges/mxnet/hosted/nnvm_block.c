@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "nnvm.h"
 #include "state.h"
 
@@ -15,21 +16,21 @@ static bool is_fit(const tenon_tensor_t *t) { /* of a dtype that libraries know,
   return true;
 }
 
-static bool open_block(nnvm_block_t *b, arena_t *arena, size_t count) {
-  *b = (nnvm_block_t){.names = arena_take(arena, count, sizeof *b->names),
-                      .devices = arena_take(arena, count, sizeof *b->devices),
-                      .data = arena_take(arena, count, sizeof *b->data),
-                      .shapes = arena_take(arena, count, sizeof *b->shapes),
-                      .ndims = arena_take(arena, count, sizeof *b->ndims),
-                      .dtypes = arena_take(arena, count, sizeof *b->dtypes),
-                      .ids = arena_take(arena, count, sizeof *b->ids),
-                      .versions = arena_take(arena, count, sizeof *b->versions)};
+static bool open_block(nnvm_block_t *b, tn_arena_t *arena, size_t count) {
+  *b = (nnvm_block_t){.names = tn_arena_array(arena, count, sizeof *b->names),
+                      .devices = tn_arena_array(arena, count, sizeof *b->devices),
+                      .data = tn_arena_array(arena, count, sizeof *b->data),
+                      .shapes = tn_arena_array(arena, count, sizeof *b->shapes),
+                      .ndims = tn_arena_array(arena, count, sizeof *b->ndims),
+                      .dtypes = tn_arena_array(arena, count, sizeof *b->dtypes),
+                      .ids = tn_arena_array(arena, count, sizeof *b->ids),
+                      .versions = tn_arena_array(arena, count, sizeof *b->versions)};
   return b->names && b->devices && b->data && b->shapes && b->ndims && b->dtypes && b->ids && b->versions;
 }
 
-tenon_status_t nnvm_blocks(const nnvm_t *nnvm, arena_t *arena, nnvm_block_t *args, nnvm_block_t *aux) {
+tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *args, nnvm_block_t *aux) {
   if (!open_block(args, arena, (size_t)nnvm->count + 1) || !open_block(aux, arena, (size_t)nnvm->count + 1))
-    return mxnet_no_memory("parameters of a graph");
+    return tn_no_memory("parameters of a graph", 0);
   for (int32_t i = 0; i < nnvm->count; i++) {
     tenon_graph_edge_t edge = {.size = sizeof edge};
     if (nnvm->nodes[i] >= 0) continue;

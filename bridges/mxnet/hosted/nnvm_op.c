@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "nnvm.h"
 
 typedef struct naming_t {
   const tenon_graph_t *graph;
   const tenon_graph_part_t *node;
-  arena_t *arena;
+  tn_arena_t *arena;
   nnvm_op_t *out;
   bool failed; /* no memory, or more attributes than there is room for */
 } naming_t;
@@ -76,8 +77,8 @@ static void add(naming_t *n, const char *name, const char *format, ...) {
   va_end(arguments);
   nnvm_op_t *o = n->out;
   n->failed |= o->attr_count == NNVM_ATTRS || size < 0 || (size_t)size >= sizeof text ||
-               !(o->names[o->attr_count] = arena_text(n->arena, name, strlen(name))) ||
-               !(o->values[o->attr_count] = arena_text(n->arena, text, strlen(text)));
+               !(o->names[o->attr_count] = tn_arena_text(n->arena, name, strlen(name))) ||
+               !(o->values[o->attr_count] = tn_arena_text(n->arena, text, strlen(text)));
   if (!n->failed) o->attr_count++;
 }
 
@@ -340,7 +341,7 @@ static bool add_own(naming_t *n, const char *name, const tenon_value_t *v) {
 static void add_open(naming_t *n, const tenon_value_t *list) { /* "name=value" of each; the graph is said otherwise */
   for (uint32_t i = 0; i < list->count && !n->failed; i++) {
     nnvm_op_t *o = n->out;
-    char *text = arena_text(n->arena, list->as.strs[i].data, list->as.strs[i].size);
+    char *text = tn_arena_text(n->arena, list->as.strs[i].data, list->as.strs[i].size);
     char *equals = text ? strchr(text, '=') : NULL;
     n->failed = !equals || o->attr_count == NNVM_ATTRS;
     if (n->failed) return;
@@ -353,7 +354,7 @@ static void add_open(naming_t *n, const tenon_value_t *list) { /* "name=value" o
 static void name_own(naming_t *n, const tenon_op_info_t *info, bool is_hosted) {
   tenon_argument_t about = {.size = sizeof about};
   const char *own = strstr(info->name, "::") + 2;
-  n->out->op = is_hosted ? arena_text(n->arena, own, strcspn(own, ".")) : info->name;
+  n->out->op = is_hosted ? tn_arena_text(n->arena, own, strcspn(own, ".")) : info->name;
   n->failed |= !n->out->op;
   for (int32_t i = 0; tenon_op_argument(n->node->op, TENON_ARGUMENT_ATTR, i, &about) == TENON_OK; i++) {
     if (about.is_open) add_open(n, &n->node->attrs[i]);
@@ -361,7 +362,7 @@ static void name_own(naming_t *n, const tenon_op_info_t *info, bool is_hosted) {
   }
 }
 
-tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node, arena_t *arena, nnvm_op_t *out) {
+tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node, tn_arena_t *arena, nnvm_op_t *out) {
   naming_t n = {graph, node, arena, out, false};
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(node->op, &info);
@@ -371,10 +372,10 @@ tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *nod
     *out = (nnvm_op_t){.op = NULL};
     name_own(&n, &info, !is_core && hosted_of(info.library_path) != NULL);
   }
-  return n.failed ? mxnet_fail(TENON_INVALID,
-                               "node '%s' (%s): it has more attributes, or longer ones, than MXNet's form "
-                               "of a graph is given, or there is no memory",
-                               node->name, info.name)
+  return n.failed ? tn_fail(TENON_INVALID,
+                            "node '%s' (%s): it has more attributes, or longer ones, than MXNet's form "
+                            "of a graph is given, or there is no memory",
+                            node->name, info.name)
                   : TENON_OK;
 }
 

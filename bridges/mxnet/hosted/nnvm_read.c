@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../models/lower.h"
+#include "base/status.h"
 #include "nnvm.h"
 #include "nnvm_subgraph.h"
 #include "state.h"
@@ -96,11 +97,11 @@ static tenon_status_t add_variable(reading_t *r, int32_t index) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   const int32_t was = find_old(r->old, node->name);
   tenon_graph_edge_t edge = {.size = sizeof edge, .node = -1, .input = -1};
-  tenon_edge_t *out = arena_take(&r->model.arena, 1, sizeof *out);
+  tenon_edge_t *out = tn_arena_array(&r->model.arena, 1, sizeof *out);
   tenon_tensor_t *tensor = find_param(r, node->name);
-  if (!out) return mxnet_no_memory("a graph");
+  if (!out) return tn_no_memory("a graph", 0);
   r->model.values[index] = (values_t){out, 1, false};
-  if (node->input_count) return mxnet_fail(TENON_INVALID, "variable '%.100s' has inputs", node->name);
+  if (node->input_count) return tn_fail(TENON_INVALID, "variable '%.100s' has inputs", node->name);
   if (was >= 0 && r->old->nodes[was] < 0) TENON_TRY(tenon_graph_edge(r->old->graph, r->old->values[was], &edge, NULL));
   if (edge.input >= 0) return *out = r->edges[r->old->values[was]], TENON_OK; /* it is there */
   if (!tensor && edge.constant) {
@@ -142,9 +143,8 @@ tenon_status_t reading_value(const reading_t *r, const symbol_node_t *node, int3
   const symbol_entry_t *entry = &node->inputs[index];
   const values_t *from = &r->model.values[entry->node];
   if (entry->index < 0 || entry->index >= from->count)
-    return mxnet_fail(TENON_INVALID, "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has %d",
-                      node->name, node->op, (int)index, (int)entry->index, r->model.symbol.nodes[entry->node].name,
-                      (int)from->count);
+    return tn_fail(TENON_INVALID, "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has %d", node->name,
+                   node->op, (int)index, (int)entry->index, r->model.symbol.nodes[entry->node].name, (int)from->count);
   return *out = from->edges[entry->index], TENON_OK;
 }
 
@@ -152,14 +152,14 @@ static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_pa
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(old->op, &info);
-  tenon_operand_t *operands = arena_take(&r->model.arena, (size_t)info.input_count + 1, sizeof *operands);
-  tenon_edge_t *results = arena_take(&r->model.arena, (size_t)old->output_count + 1, sizeof *results);
+  tenon_operand_t *operands = tn_arena_array(&r->model.arena, (size_t)info.input_count + 1, sizeof *operands);
+  tenon_edge_t *results = tn_arena_array(&r->model.arena, (size_t)old->output_count + 1, sizeof *results);
   int32_t next = 0;
-  if (!operands || !results) return mxnet_no_memory("a graph");
+  if (!operands || !results) return tn_no_memory("a graph", 0);
   for (int32_t i = 0; i < info.input_count; i++) {
     const int32_t count = old->operands[i].count;
-    tenon_edge_t *edges = arena_take(&r->model.arena, (size_t)count + 1, sizeof *edges);
-    if (!edges) return mxnet_no_memory("a graph");
+    tenon_edge_t *edges = tn_arena_array(&r->model.arena, (size_t)count + 1, sizeof *edges);
+    if (!edges) return tn_no_memory("a graph", 0);
     for (int32_t k = 0; k < count; k++) {
       const tenon_edge_t was = old->operands[i].edges[k];
       if (!(op->left_out >> i & 1)) TENON_TRY(reading_value(r, node, next++, &edges[k]));
@@ -180,9 +180,9 @@ static tenon_status_t add_named(reading_t *r, int32_t index) {
   lower_t lower = {.model = &r->model, .node = node};
   const tenon_op_t *op;
   TENON_TRY(tenon_op_find(node->op, &op));
-  tenon_edge_t *inputs = arena_take(&r->model.arena, (size_t)node->input_count + 1, sizeof *inputs);
-  lower.used = arena_take(&r->model.arena, (size_t)node->attr_count + 1, sizeof *lower.used);
-  if (!inputs || !lower.used) return mxnet_no_memory("a graph");
+  tenon_edge_t *inputs = tn_arena_array(&r->model.arena, (size_t)node->input_count + 1, sizeof *inputs);
+  lower.used = tn_arena_array(&r->model.arena, (size_t)node->attr_count + 1, sizeof *lower.used);
+  if (!inputs || !lower.used) return tn_no_memory("a graph", 0);
   for (int32_t i = 0; i < node->input_count; i++) TENON_TRY(reading_value(r, node, i, &inputs[i]));
   for (int32_t i = 0; i < node->attr_count; i++) lower.used[i] = is_added(node->attrs[i].name);
   lower.inputs = inputs, lower.input_count = node->input_count;
@@ -199,7 +199,7 @@ static tenon_status_t add_other(reading_t *r, int32_t index) {
   TENON_TRY(node_lower(&r->model, index));
   const missing_t *missing = r->model.missing;
   if (!missing) return TENON_OK;
-  return mxnet_fail(TENON_UNIMPLEMENTED, "%.80s: %s", missing->op, missing->reason);
+  return tn_fail(TENON_UNIMPLEMENTED, "%.80s: %s", missing->op, missing->reason);
 }
 
 static tenon_status_t add_node(reading_t *r, int32_t index) {
@@ -216,7 +216,7 @@ static tenon_status_t add_node(reading_t *r, int32_t index) {
   status = add_other(r, index);
   return status == TENON_OK || strncmp(tenon_error(), "node ", 5) == 0
              ? status
-             : mxnet_prefix(status, "node '%.100s' (%.60s): ", node->name, node->op);
+             : tn_prefix(status, "node '%.100s' (%.60s): ", node->name, node->op);
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------------------- */
@@ -230,8 +230,8 @@ static tenon_status_t add_outputs(reading_t *r) {
     tenon_port_t port = {.size = sizeof port};
     char name[300];
     if (head->index < 0 || head->index >= from->count)
-      return mxnet_fail(TENON_INVALID, "head %d is result %d of '%.100s', which has %d", (int)i, (int)head->index,
-                        symbol->nodes[head->node].name, (int)from->count);
+      return tn_fail(TENON_INVALID, "head %d is result %d of '%.100s', which has %d", (int)i, (int)head->index,
+                     symbol->nodes[head->node].name, (int)from->count);
     snprintf(name, sizeof name, "%.200s_output", symbol->nodes[head->node].name);
     if (i < old && symbol->head_count == old) TENON_TRY(tenon_graph_output(r->old->graph, i, &port));
     tenon_status_t status =
@@ -249,7 +249,7 @@ static tenon_status_t add_outputs(reading_t *r) {
 
 static bool *find_needed(reading_t *r) {
   const symbol_t *symbol = &r->model.symbol;
-  bool *needed = arena_take(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *needed);
+  bool *needed = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *needed);
   for (int32_t i = 0; needed && i < symbol->head_count; i++) needed[symbol->heads[i].node] = true;
   for (int32_t i = symbol->node_count - 1; needed && i >= 0; i--)
     for (int32_t k = 0; needed[i] && k < symbol->nodes[i].input_count; k++)
@@ -260,27 +260,27 @@ static bool *find_needed(reading_t *r) {
 /* New variables of a subgraph become its inputs in the order in which MXNet finds them, that of a walk from the heads. */
 static tenon_status_t add_variables(reading_t *r, const bool *needed) {
   const symbol_t *symbol = &r->model.symbol;
-  int32_t *order = arena_take(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *order), count = 0;
-  if (!order) return mxnet_no_memory("a graph");
+  int32_t *order = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *order), count = 0;
+  if (!order) return tn_no_memory("a graph", 0);
   TENON_TRY(subgraph_variables(symbol, &r->model.arena, order, &count));
   for (int32_t i = 0; i < count; i++)
     if (needed[order[i]]) TENON_TRY(add_variable(r, order[i]));
   return TENON_OK;
 }
 
-tenon_status_t reading_run(reading_t *r, const json_t *root, tenon_graph_t **out_graph) {
+tenon_status_t reading_run(reading_t *r, const tn_json_t *root, tenon_graph_t **out_graph) {
   model_t *m = &r->model;
   TENON_TRY(symbol_read(root, &m->arena, &m->symbol));
   const size_t count = (size_t)m->symbol.node_count + 1;
-  r->nodes = json_find(root, "nodes");
-  m->values = arena_take(&m->arena, count, sizeof *m->values),
-  m->rules = arena_take(&m->arena, count, sizeof *m->rules);
+  r->nodes = tn_json_find(root, "nodes");
+  m->values = tn_arena_array(&m->arena, count, sizeof *m->values),
+  m->rules = tn_arena_array(&m->arena, count, sizeof *m->rules);
   const bool *needed = find_needed(r);
   tenon_graph_edge_t edge = {.size = sizeof edge};
   int32_t values = 0;
   while (r->old->graph && tenon_graph_edge(r->old->graph, values, &edge, NULL) == TENON_OK) values++;
-  r->edges = arena_take(&m->arena, (size_t)values + 1, sizeof *r->edges);
-  if (!m->values || !m->rules || !needed || !r->edges) return mxnet_no_memory("a graph");
+  r->edges = tn_arena_array(&m->arena, (size_t)values + 1, sizeof *r->edges);
+  if (!m->values || !m->rules || !needed || !r->edges) return tn_no_memory("a graph", 0);
   for (int32_t e = 0; e < values; e++) r->edges[e] = -1;
   for (int32_t i = 0; i < m->symbol.node_count; i++) m->rules[i] = rule_find(m->symbol.nodes[i].op);
   TENON_TRY(tenon_builder_create(&m->builder));
@@ -296,15 +296,15 @@ tenon_status_t reading_run(reading_t *r, const json_t *root, tenon_graph_t **out
 
 void reading_clear(reading_t *r) {
   tenon_builder_release(r->model.builder);
-  arena_clear(&r->model.arena);
+  tn_arena_clear(&r->model.arena);
 }
 
 tenon_status_t nnvm_read(const hosted_t *library, const nnvm_t *old, const char *json, size_t size,
                          const nnvm_param_t *params, tenon_graph_t **out_graph) {
   reading_t r = {.library = library, .old = old, .params = params};
-  const json_t *root;
-  tenon_status_t status = json_read(json, size, &r.model.arena, &root);
+  const tn_json_t *root;
+  tenon_status_t status = tn_json_read(json, size, &r.model.arena, &root);
   if (status == TENON_OK) status = reading_run(&r, root, out_graph);
   reading_clear(&r);
-  return status == TENON_OK ? status : mxnet_prefix(status, "the graph that it gives: ");
+  return status == TENON_OK ? status : tn_prefix(status, "the graph that it gives: ");
 }

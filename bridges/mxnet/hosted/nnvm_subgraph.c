@@ -4,15 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "state.h"
 
 /* ---- the order of variables ---------------------------------------------------------------------------------------- */
 
-tenon_status_t subgraph_variables(const symbol_t *symbol, arena_t *arena, int32_t *order, int32_t *count) {
+tenon_status_t subgraph_variables(const symbol_t *symbol, tn_arena_t *arena, int32_t *order, int32_t *count) {
   const size_t most = (size_t)symbol->node_count + 1;
-  int32_t *stack = arena_take(arena, most, sizeof *stack), *next = arena_take(arena, most, sizeof *next), depth = 0;
-  bool *seen = arena_take(arena, most, sizeof *seen);
-  if (!stack || !next || !seen) return mxnet_no_memory("a graph");
+  int32_t *stack = tn_arena_array(arena, most, sizeof *stack), *next = tn_arena_array(arena, most, sizeof *next),
+          depth = 0;
+  bool *seen = tn_arena_array(arena, most, sizeof *seen);
+  if (!stack || !next || !seen) return tn_no_memory("a graph", 0);
   *count = 0;
   for (int32_t h = 0; h < symbol->head_count; h++) {
     if (!seen[symbol->heads[h].node]) seen[stack[depth++] = symbol->heads[h].node] = true;
@@ -33,15 +35,15 @@ tenon_status_t subgraph_variables(const symbol_t *symbol, arena_t *arena, int32_
 
 /* ---- the text that the operator gets ------------------------------------------------------------------------------- */
 
-static void add_value(writer_t *w, const json_t *v) {
+static void add_value(writer_t *w, const tn_json_t *v) {
   switch (v->kind) {
-  case JSON_NULL: writer_add(w, "null"); return;
-  case JSON_BOOL: writer_add(w, "%s", v->count ? "true" : "false"); return;
-  case JSON_NUMBER: writer_add(w, "%s", v->text); return;
-  case JSON_TEXT: writer_quote(w, v->text); return;
+  case TN_JSON_NULL: writer_add(w, "null"); return;
+  case TN_JSON_BOOL: writer_add(w, "%s", v->count ? "true" : "false"); return;
+  case TN_JSON_NUMBER: writer_add(w, "%s", v->text); return;
+  case TN_JSON_TEXT: writer_quote(w, v->text); return;
   default: break;
   }
-  const bool is_object = v->kind == JSON_OBJECT;
+  const bool is_object = v->kind == TN_JSON_OBJECT;
   writer_add(w, is_object ? "{" : "[");
   for (size_t i = 0; i < v->count; i++) {
     if (i) writer_add(w, ", ");
@@ -53,7 +55,7 @@ static void add_value(writer_t *w, const json_t *v) {
 
 static void add_node(writer_t *w, const reading_t *r, int32_t index, const int32_t *places, bool is_first) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
-  const json_t *subgraphs = json_find(&r->nodes->items[index], "subgraphs");
+  const tn_json_t *subgraphs = tn_json_find(&r->nodes->items[index], "subgraphs");
   writer_add(w, "%s{\"op\": ", is_first ? "" : ",\n");
   writer_quote(w, node->op), writer_add(w, ", \"name\": "), writer_quote(w, node->name);
   writer_add(w, ", \"attrs\": {");
@@ -72,8 +74,8 @@ static void add_node(writer_t *w, const reading_t *r, int32_t index, const int32
 /* Libraries take variables to be the inputs, in their order: so they come first, as the graph has them. */
 static char *write_text(reading_t *r, const tenon_graph_t *graph) {
   const symbol_t *symbol = &r->model.symbol;
-  int32_t *places = arena_take(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *places), place = 0;
-  bool *is_done = arena_take(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *is_done);
+  int32_t *places = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *places), place = 0;
+  bool *is_done = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *is_done);
   writer_t w = {0};
   writer_add(&w, "{\"nodes\": [");
   if (!places || !is_done) return free(w.text), NULL;
@@ -113,7 +115,7 @@ static const tenon_graph_t *old_subgraph(const reading_t *r, const char *name) {
   return NULL;
 }
 
-static tenon_status_t read_subgraph(const reading_t *outer, const symbol_node_t *node, const json_t *root,
+static tenon_status_t read_subgraph(const reading_t *outer, const symbol_node_t *node, const tn_json_t *root,
                                     tenon_graph_t **out_graph, char **out_text) {
   nnvm_t old = {NULL};
   reading_t r = {.library = outer->library, .old = &old};
@@ -122,21 +124,21 @@ static tenon_status_t read_subgraph(const reading_t *outer, const symbol_node_t 
   if (status == TENON_OK) status = reading_run(&r, root, out_graph);
   if (status == TENON_OK && !(*out_text = write_text(&r, *out_graph))) {
     tenon_graph_release(*out_graph);
-    *out_graph = NULL, status = mxnet_no_memory("a subgraph");
+    *out_graph = NULL, status = tn_no_memory("a subgraph", 0);
   }
   reading_clear(&r);
   nnvm_clear(&old);
-  return status == TENON_OK ? status : mxnet_prefix(status, "subgraph of '%.100s': ", node->name);
+  return status == TENON_OK ? status : tn_prefix(status, "subgraph of '%.100s': ", node->name);
 }
 
 static tenon_status_t set_subgraph(const reading_t *r, int32_t index, tenon_attrs_t *attrs, int32_t *out_in,
                                    int32_t *out_count) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
-  const json_t *list = json_find(&r->nodes->items[index], "subgraphs");
+  const tn_json_t *list = tn_json_find(&r->nodes->items[index], "subgraphs");
   tenon_graph_t *graph = NULL;
   char *text = NULL;
-  if (!list || list->kind != JSON_LIST || list->count != 1)
-    return mxnet_fail(TENON_INVALID, "node '%.100s' (%.60s): expected one subgraph", node->name, node->op);
+  if (!list || list->kind != TN_JSON_LIST || list->count != 1)
+    return tn_fail(TENON_INVALID, "node '%.100s' (%.60s): expected one subgraph", node->name, node->op);
   TENON_TRY(read_subgraph(r, node, &list->items[0], &graph, &text));
   *out_in = tenon_graph_input_count(graph), *out_count = tenon_graph_output_count(graph);
   tenon_status_t status =
@@ -157,11 +159,11 @@ static tenon_status_t count_arguments(const reading_t *r, const symbol_node_t *n
   const size_t count = (size_t)node->attr_count + 1;
   const char **keys = calloc(2 * count, sizeof *keys), **values = keys ? keys + count : NULL;
   (void)r;
-  if (!keys) return mxnet_no_memory("a graph");
+  if (!keys) return tn_no_memory("a graph", 0);
   for (int32_t i = 0; i < node->attr_count; i++) keys[i] = node->attrs[i].name, values[i] = node->attrs[i].value;
   const bool good = state_counts(op, keys, values, node->attr_count, out_in, out_count, why, sizeof why);
   free(keys);
-  return good ? TENON_OK : mxnet_fail(TENON_INVALID, "node '%.100s' (%.60s): %s", node->name, node->op, why);
+  return good ? TENON_OK : tn_fail(TENON_INVALID, "node '%.100s' (%.60s): %s", node->name, node->op, why);
 }
 
 static tenon_status_t set_attrs(const symbol_node_t *node, tenon_attrs_t *attrs) {
@@ -178,14 +180,14 @@ static tenon_status_t build(reading_t *r, int32_t index, const hosted_op_t *host
                             tenon_attrs_t *attrs, int32_t in, int32_t count) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   const tenon_value_t *values;
-  tenon_edge_t *inputs = arena_take(&r->model.arena, (size_t)node->input_count + 1, sizeof *inputs);
-  tenon_edge_t *results = arena_take(&r->model.arena, (size_t)count + 1, sizeof *results);
-  tenon_operand_t *operands = arena_take(&r->model.arena, (size_t)node->input_count + 1, sizeof *operands);
+  tenon_edge_t *inputs = tn_arena_array(&r->model.arena, (size_t)node->input_count + 1, sizeof *inputs);
+  tenon_edge_t *results = tn_arena_array(&r->model.arena, (size_t)count + 1, sizeof *results);
+  tenon_operand_t *operands = tn_arena_array(&r->model.arena, (size_t)node->input_count + 1, sizeof *operands);
   const char *extra = symbol_attr(node, HOSTED_EXTRA);
-  if (!inputs || !results || !operands) return mxnet_no_memory("a graph");
+  if (!inputs || !results || !operands) return tn_no_memory("a graph", 0);
   if (node->input_count != in + (extra ? atoi(extra) : 0))
-    return mxnet_fail(TENON_INVALID, "node '%.100s' (%s): expected %d inputs%s%s, found %d", node->name, hosted->name,
-                      (int)in, extra ? " and extra " : "", extra ? extra : "", (int)node->input_count);
+    return tn_fail(TENON_INVALID, "node '%.100s' (%s): expected %d inputs%s%s, found %d", node->name, hosted->name,
+                   (int)in, extra ? " and extra " : "", extra ? extra : "", (int)node->input_count);
   for (int32_t i = 0; i < node->input_count; i++) {
     TENON_TRY(reading_value(r, node, i, &inputs[i]));
     operands[i] = (tenon_operand_t){1, &inputs[i]};

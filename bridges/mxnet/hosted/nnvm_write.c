@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "nnvm.h"
 
 typedef struct writing_t {
@@ -15,7 +16,7 @@ typedef struct writing_t {
 } writing_t;
 
 static tenon_status_t failed(const writing_t *w) {
-  return w->text.failed ? mxnet_no_memory("a graph as JSON") : TENON_OK;
+  return w->text.failed ? tn_no_memory("a graph as JSON", 0) : TENON_OK;
 }
 
 /* ---- attributes that MXNet adds ------------------------------------------------------------------------------------ */
@@ -122,7 +123,7 @@ static const char *name_node(writing_t *w, const char *name) {
       is_taken =
           tenon_graph_edge(w->out->graph, e, &edge, NULL) == TENON_OK && edge.node < 0 && strcmp(edge.name, text) == 0;
     }
-    if (!is_taken) return arena_text(&w->out->arena, text, strlen(text));
+    if (!is_taken) return tn_arena_text(&w->out->arena, text, strlen(text));
   }
 }
 
@@ -137,8 +138,7 @@ static tenon_status_t add_node(writing_t *w, int32_t n) {
     for (int32_t k = 0; k < node.operands[i].count && !(op.left_out >> i & 1); k++)
       TENON_TRY(need(w, node.operands[i].edges[k]));
   const char *name = name_node(w, node.name);
-  if (!name)
-    return mxnet_fail(TENON_INVALID, "node '%.100s...': its name is too long for a library of MXNet", node.name);
+  if (!name) return tn_fail(TENON_INVALID, "node '%.100s...': its name is too long for a library of MXNet", node.name);
   w->out->ids[n] = w->out->count;
   for (int32_t o = 0; o < node.output_count; o++)
     w->places[node.outputs[o]] = w->out->count, w->indices[node.outputs[o]] = o;
@@ -208,17 +208,19 @@ static tenon_status_t write_all(writing_t *w) {
   const int32_t nodes = tenon_graph_node_count(o->graph);
   w->edge_count = count_edges(o->graph);
   const size_t most = (size_t)nodes + (size_t)w->edge_count + 1;
-  o->names = arena_take(&o->arena, most, sizeof *o->names), o->nodes = arena_take(&o->arena, most, sizeof *o->nodes);
-  o->values = arena_take(&o->arena, most, sizeof *o->values), o->ids = arena_take(&o->arena, most, sizeof *o->ids);
-  w->places = arena_take(&o->arena, most, sizeof *w->places),
-  w->indices = arena_take(&o->arena, most, sizeof *w->indices);
-  if (!o->names || !o->nodes || !o->values || !o->ids || !w->places || !w->indices) return mxnet_no_memory("a graph");
+  o->names = tn_arena_array(&o->arena, most, sizeof *o->names),
+  o->nodes = tn_arena_array(&o->arena, most, sizeof *o->nodes);
+  o->values = tn_arena_array(&o->arena, most, sizeof *o->values),
+  o->ids = tn_arena_array(&o->arena, most, sizeof *o->ids);
+  w->places = tn_arena_array(&o->arena, most, sizeof *w->places),
+  w->indices = tn_arena_array(&o->arena, most, sizeof *w->indices);
+  if (!o->names || !o->nodes || !o->values || !o->ids || !w->places || !w->indices) return tn_no_memory("a graph", 0);
   for (int32_t e = 0; e < w->edge_count; e++) w->places[e] = -1;
   writer_add(&w->text, "{\"nodes\": [");
   for (int32_t n = 0; n < nodes; n++) TENON_TRY(add_node(w, n));
   TENON_TRY(add_heads(w));
-  o->json = arena_text(&o->arena, w->text.text, w->text.size);
-  return o->json ? TENON_OK : mxnet_no_memory("a graph");
+  o->json = tn_arena_text(&o->arena, w->text.text, w->text.size);
+  return o->json ? TENON_OK : tn_no_memory("a graph", 0);
 }
 
 tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole, const tenon_edge_t *inputs,
@@ -230,4 +232,4 @@ tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole
   return status;
 }
 
-void nnvm_clear(nnvm_t *nnvm) { arena_clear(&nnvm->arena); }
+void nnvm_clear(nnvm_t *nnvm) { tn_arena_clear(&nnvm->arena); }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "guard.h"
 #include "nnvm.h"
 
@@ -37,10 +38,10 @@ static asked_t ask(const tenon_cut_t *cut) {
 /* What guard_call gave: 1 is well. */
 static tenon_status_t check(const session_t *s, int result, const char *what, char *why, size_t capacity) {
   if (result > 0) return TENON_OK;
-  if (result < 0) return mxnet_fail(TENON_UNKNOWN, "%s fails: %s", what, why);
+  if (result < 0) return tn_fail(TENON_UNKNOWN, "%s fails: %s", what, why);
   snprintf(why, capacity, "%s fails", what);
   hosted_messages(s->strategy->library, why, capacity);
-  return mxnet_fail(TENON_UNKNOWN, "%s", why);
+  return tn_fail(TENON_UNKNOWN, "%s", why);
 }
 
 /* ---- the session --------------------------------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ tenon_status_t partition_begin(tenon_cut_t *cut) {
   const size_t count = (size_t)cut->option_count + 1;
   if (!s || !(s->keys = calloc(count, sizeof *s->keys)) || !(s->values = calloc(count, sizeof *s->values))) {
     if (s) drop(s);
-    return mxnet_no_memory("a partitioner");
+    return tn_no_memory("a partitioner", 0);
   }
   s->strategy = (const hosted_strategy_t *)cut->strategy, s->count = cut->option_count;
   for (int i = 0; i < s->count; i++) s->keys[i] = cut->options[i].name, s->values[i] = cut->options[i].value;
@@ -72,7 +73,7 @@ tenon_status_t partition_begin(tenon_cut_t *cut) {
   tenon_status_t status = nnvm_write(cut->graph, NULL, NULL, &s->whole);
   if (status == TENON_OK && !s->strategy->supported) {
     status = check(s, guard_call(create_selector, &asked, why, sizeof why), "createSelector", why, sizeof why);
-    if (status == TENON_OK && !asked.selector) status = mxnet_fail(TENON_INVALID, "createSelector gives nothing");
+    if (status == TENON_OK && !asked.selector) status = tn_fail(TENON_INVALID, "createSelector gives nothing");
     s->selector = asked.selector;
   }
   if (status != TENON_OK) drop(s);
@@ -95,7 +96,7 @@ tenon_status_t partition_supported(tenon_cut_t *cut, int32_t *ids) {
   asked_t asked = ask(cut);
   const nnvm_t *whole = &asked.session->whole;
   asked.id_count = whole->count;
-  if (!(asked.ids = malloc(((size_t)whole->count + 1) * sizeof *asked.ids))) return mxnet_no_memory("a partitioner");
+  if (!(asked.ids = malloc(((size_t)whole->count + 1) * sizeof *asked.ids))) return tn_no_memory("a partitioner", 0);
   for (int i = 0; i < whole->count; i++) asked.ids[i] = TENON_CUT_NO;
   tenon_status_t status =
       check(asked.session, guard_call(supported, &asked, why, sizeof why), "supportedOps", why, sizeof why);
@@ -147,11 +148,11 @@ static int filter(void *argument) {
 static tenon_status_t take_kept(const asked_t *asked, int32_t *nodes, int32_t *count) {
   const nnvm_t *whole = &asked->session->whole;
   if (asked->kept_count < 0 || asked->kept_count > *count || (asked->kept_count && !asked->kept))
-    return mxnet_fail(TENON_INVALID, "Filter keeps %d of %d nodes", asked->kept_count, (int)*count);
+    return tn_fail(TENON_INVALID, "Filter keeps %d of %d nodes", asked->kept_count, (int)*count);
   for (int i = 0; i < asked->kept_count; i++) {
     const int id = asked->kept[i];
     if (id < 0 || id >= whole->count || whole->nodes[id] < 0)
-      return mxnet_fail(TENON_INVALID, "Filter keeps node %d, which is no operator of this graph", id);
+      return tn_fail(TENON_INVALID, "Filter keeps node %d, which is no operator of this graph", id);
     nodes[i] = whole->nodes[id];
   }
   *count = asked->kept_count;
@@ -162,7 +163,7 @@ tenon_status_t partition_filter(tenon_cut_t *cut, int32_t *nodes, int32_t *count
   char why[WHY] = "";
   asked_t asked = ask(cut);
   asked.id_count = *count;
-  if (!(asked.ids = malloc(((size_t)*count + 1) * sizeof *asked.ids))) return mxnet_no_memory("a partitioner");
+  if (!(asked.ids = malloc(((size_t)*count + 1) * sizeof *asked.ids))) return tn_no_memory("a partitioner", 0);
   for (int i = 0; i < *count; i++) asked.ids[i] = asked.session->whole.ids[nodes[i]];
   tenon_status_t status = check(asked.session, guard_call(filter, &asked, why, sizeof why), "Filter", why, sizeof why);
   if (status == TENON_OK) status = take_kept(&asked, nodes, count);
@@ -195,12 +196,12 @@ static int review_subgraph(void *argument) {
 
 static tenon_status_t take_attrs(const asked_t *a, tenon_attrs_t *attrs) {
   if (a->new_count < 0 || (a->new_count && (!a->new_keys || !a->new_values)))
-    return mxnet_fail(TENON_INVALID, "reviewSubgraph gives %d attributes", a->new_count);
+    return tn_fail(TENON_INVALID, "reviewSubgraph gives %d attributes", a->new_count);
   for (int i = 0; i < a->new_count; i++) {
     const char *key = a->new_keys[i], *value = a->new_values[i];
     if (!key || !*key || strchr(key, '=') || !value || strcmp(key, HOSTED_SUBGRAPH) == 0)
-      return mxnet_fail(TENON_INVALID, "reviewSubgraph gives attribute '%s': expected a name without '=', and a value",
-                        key ? key : "");
+      return tn_fail(TENON_INVALID, "reviewSubgraph gives attribute '%s': expected a name without '=', and a value",
+                     key ? key : "");
     TENON_TRY(tenon_attrs_parse(attrs, key, value));
   }
   return TENON_OK;
@@ -221,7 +222,7 @@ tenon_status_t partition_review(tenon_cut_t *cut, tenon_review_t *review) {
   asked_t asked = ask(cut);
   const session_t *s = asked.session;
   nnvm_t inner;
-  arena_t arena = {NULL, 0};
+  tn_arena_t arena = {NULL};
   tenon_status_t status = nnvm_write(review->subgraph, cut->graph, review->inputs, &inner);
   asked.json = inner.json, asked.id = review->id, asked.accepts = 1;
   if (status == TENON_OK && s->strategy->review) {
@@ -234,6 +235,6 @@ tenon_status_t partition_review(tenon_cut_t *cut, tenon_review_t *review) {
   if (status == TENON_OK) status = tenon_attrs_parse(review->attrs, HOSTED_SUBGRAPH, inner.json);
   review->is_accepted = asked.accepts != 0;
   nnvm_clear(&inner);
-  arena_clear(&arena);
+  tn_arena_clear(&arena);
   return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "guard.h"
 #include "nnvm.h"
 #include "state.h"
@@ -14,7 +15,7 @@
 typedef struct passing_t {
   const hosted_pass_t *pass;
   nnvm_t old;
-  arena_t arena;
+  tn_arena_t arena;
   const char **keys, **values;
   int count;
   nnvm_block_t args, aux;
@@ -26,10 +27,10 @@ typedef struct passing_t {
 /* ---- parameters ---------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t add_param(passing_t *p, const char *name, tenon_tensor_t *tensor) { /* takes the tensor over */
-  nnvm_param_t *made = arena_take(&p->arena, 1, sizeof *made);
-  if (!made || !(made->name = arena_text(&p->arena, name, strlen(name)))) {
+  nnvm_param_t *made = tn_arena_array(&p->arena, 1, sizeof *made);
+  if (!made || !(made->name = tn_arena_text(&p->arena, name, strlen(name)))) {
     tenon_tensor_release(tensor);
-    return mxnet_no_memory("a parameter");
+    return tn_no_memory("a parameter", 0);
   }
   made->tensor = tensor, made->next = p->params, p->params = made;
   return TENON_OK;
@@ -107,7 +108,7 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
   bool is_text = false;
   *out_size = strnlen(p->json, most);
   if (p->pass->library->version != 7)
-    return *out_size < most ? TENON_OK : mxnet_fail(TENON_INVALID, "the text of its graph has no end");
+    return *out_size < most ? TENON_OK : tn_fail(TENON_INVALID, "the text of its graph has no end");
   for (size_t i = 0; i < most; i++) {
     const char c = p->json[i];
     if (is_text && c == '\\') i++;
@@ -115,33 +116,33 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
     else if (!is_text && c == '{') depth++;
     else if (!is_text && c == '}' && --depth == 0) return *out_size = i + 1, TENON_OK;
   }
-  return mxnet_fail(TENON_INVALID, "the text of its graph ends before its last brace");
+  return tn_fail(TENON_INVALID, "the text of its graph ends before its last brace");
 }
 
 static tenon_status_t call_library(passing_t *p) {
   char why[WHY] = "";
   const int result = guard_call(run, p, why, sizeof why);
-  if (result > 0) return p->json ? TENON_OK : mxnet_fail(TENON_INVALID, "it gives no graph");
-  if (result < 0) return mxnet_fail(TENON_UNKNOWN, "%s", why);
+  if (result > 0) return p->json ? TENON_OK : tn_fail(TENON_INVALID, "it gives no graph");
+  if (result < 0) return tn_fail(TENON_UNKNOWN, "%s", why);
   snprintf(why, sizeof why, "it fails");
   hosted_messages(p->pass->library, why, sizeof why);
-  return mxnet_fail(TENON_UNKNOWN, "%s", why);
+  return tn_fail(TENON_UNKNOWN, "%s", why);
 }
 
 static tenon_status_t pass_graph(passing_t *p, const tenon_pass_call_t *call, tenon_graph_t **out_graph) {
   size_t size;
   const size_t options = (size_t)call->option_count + 1;
-  p->keys = arena_take(&p->arena, options, sizeof *p->keys),
-  p->values = arena_take(&p->arena, options, sizeof *p->values);
-  if (!p->keys || !p->values) return mxnet_no_memory("a pass");
+  p->keys = tn_arena_array(&p->arena, options, sizeof *p->keys),
+  p->values = tn_arena_array(&p->arena, options, sizeof *p->values);
+  if (!p->keys || !p->values) return tn_no_memory("a pass", 0);
   p->count = call->option_count;
   for (int i = 0; i < p->count; i++) p->keys[i] = call->options[i].name, p->values[i] = call->options[i].value;
   TENON_TRY(nnvm_write(call->graph, NULL, NULL, &p->old));
   TENON_TRY(nnvm_blocks(&p->old, &p->arena, &p->args, &p->aux));
   const size_t count = (size_t)(p->args.count + p->aux.count) + 1;
-  void **own = arena_take(&p->arena, count, sizeof *own);
-  p->copies = arena_take(&p->arena, count, sizeof *p->copies);
-  if (!p->copies || !own) return mxnet_no_memory("parameters");
+  void **own = tn_arena_array(&p->arena, count, sizeof *own);
+  p->copies = tn_arena_array(&p->arena, count, sizeof *p->copies);
+  if (!p->copies || !own) return tn_no_memory("parameters", 0);
   tenon_tensor_t **aux = p->copies + p->args.count;
   TENON_TRY(copy_block(&p->args, p->copies));
   TENON_TRY(copy_block(&p->aux, aux));
@@ -160,6 +161,6 @@ tenon_status_t pass_run(tenon_pass_call_t *call, tenon_graph_t **out_graph) {
   for (int i = 0; p.copies && i < p.args.count + p.aux.count; i++) tenon_tensor_release(p.copies[i]);
   if (p.json) p.pass->library->abi._opCallFree(p.json);
   nnvm_clear(&p.old);
-  arena_clear(&p.arena);
+  tn_arena_clear(&p.arena);
   return status;
 }

@@ -5,6 +5,8 @@
 #ifndef BRIDGES_MXNET_MODELS_LOWER_H
 #define BRIDGES_MXNET_MODELS_LOWER_H
 
+#include <tenon/tenon.h>
+
 #include "params.h"
 #include "symbol.h"
 
@@ -24,7 +26,7 @@ typedef struct missing_t { /* an operator that is not covered, for one reason */
 } missing_t;
 
 typedef struct model_t {
-  arena_t arena;
+  tn_arena_t arena;
   tenon_builder_t *builder;
   symbol_t symbol;
   params_t params;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "files.h"
 #include "lower.h"
 
@@ -17,7 +18,7 @@ static bool is_null(const symbol_node_t *node) { return strcmp(node->op, "null")
 /* Which nodes the outputs need, from back to front: inputs come before. */
 static bool *find_needed(model_t *model) {
   const symbol_t *symbol = &model->symbol;
-  bool *needed = arena_take(&model->arena, (size_t)symbol->node_count + 1, sizeof *needed);
+  bool *needed = tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *needed);
   for (int32_t i = 0; needed && i < symbol->head_count; i++) needed[symbol->heads[i].node] = true;
   for (int32_t i = symbol->node_count - 1; needed && i >= 0; i--) {
     const symbol_node_t *node = &symbol->nodes[i];
@@ -46,10 +47,10 @@ static tenon_status_t check_params(const model_t *model, const bool *needed, con
   }
   if (!count) return TENON_OK;
   if (!params_path)
-    return mxnet_fail(TENON_NOT_FOUND, "%d parameters are missing, and there is no file NAME-0000.params: %s%s", count,
-                      names, count > 6 ? ", ..." : "");
-  return mxnet_fail(TENON_INVALID, "%s: %d parameters are missing: %s%s", params_path, count, names,
-                    count > 6 ? ", ..." : "");
+    return tn_fail(TENON_NOT_FOUND, "%d parameters are missing, and there is no file NAME-0000.params: %s%s", count,
+                   names, count > 6 ? ", ..." : "");
+  return tn_fail(TENON_INVALID, "%s: %d parameters are missing: %s%s", params_path, count, names,
+                 count > 6 ? ", ..." : "");
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
@@ -57,8 +58,8 @@ static tenon_status_t check_params(const model_t *model, const bool *needed, con
 /* The dtype that variables have by what they go into: that of the parameters there, as MXNet infers it. */
 static tenon_status_t find_dtypes(model_t *model) {
   const symbol_t *symbol = &model->symbol;
-  if (!(model->dtypes = arena_take(&model->arena, (size_t)symbol->node_count + 1, sizeof *model->dtypes)))
-    return mxnet_no_memory("a model");
+  if (!(model->dtypes = tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *model->dtypes)))
+    return tn_no_memory("a model", 0);
   for (int32_t i = 0; i < symbol->node_count; i++) model->dtypes[i] = tenon_dtype(TENON_F32);
   for (int32_t i = symbol->node_count - 1; i >= 0; i--) {
     const symbol_node_t *node = &symbol->nodes[i];
@@ -99,13 +100,13 @@ static tenon_status_t make_input(model_t *model, int32_t index, tenon_edge_t *ou
 static tenon_status_t add_variable(model_t *model, int32_t index) {
   const symbol_node_t *node = &model->symbol.nodes[index];
   tenon_tensor_t *param = params_find(&model->params, node->name);
-  tenon_edge_t *edge = arena_take(&model->arena, 1, sizeof *edge);
-  if (!edge) return mxnet_no_memory("a model");
+  tenon_edge_t *edge = tn_arena_array(&model->arena, 1, sizeof *edge);
+  if (!edge) return tn_no_memory("a model", 0);
   model->values[index] = (values_t){edge, 1, false};
   tenon_status_t status =
       param ? tenon_builder_constant(model->builder, node->name, param, edge) : make_input(model, index, edge);
   if (status != TENON_OK)
-    return mxnet_prefix(status, "node %d '%.100s', line %u: ", (int)index, node->name, (unsigned)node->line);
+    return tn_prefix(status, "node %d '%.100s', line %u: ", (int)index, node->name, (unsigned)node->line);
   return TENON_OK;
 }
 
@@ -150,8 +151,8 @@ static tenon_status_t add_outputs(model_t *model) {
     const values_t *values = &model->values[head.node];
     char name[240], unique[260];
     if (head.index >= values->count || values->edges[head.index] == EDGE_NONE)
-      return mxnet_fail(TENON_INVALID, "head %d is output %d of '%.100s', which has %d", (int)i, (int)head.index,
-                        symbol->nodes[head.node].name, (int)values->count);
+      return tn_fail(TENON_INVALID, "head %d is output %d of '%.100s', which has %d", (int)i, (int)head.index,
+                     symbol->nodes[head.node].name, (int)values->count);
     name_output(&symbol->nodes[head.node], head.index, values->count, name, sizeof name);
     tenon_status_t status = tenon_builder_output(model->builder, name, values->edges[head.index]);
     if (status == TENON_EXISTS) { /* a head may be there twice, and nodes may share a name */
@@ -170,13 +171,13 @@ static tenon_status_t say_missing(const model_t *model) {
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  if (!out) return mxnet_no_memory("a message");
+  if (!out) return tn_no_memory("a message", 0);
   fprintf(out, "operators that are not covered:");
   for (const missing_t *m = model->missing; m; m = m->next)
     fprintf(out, "\n  %.80s: %s (%zu node%s: %s)", m->op, m->reason, m->count, m->count == 1 ? "" : "s", m->nodes);
   if (model->missing_count == MISSING_MAX) fprintf(out, "\n  and perhaps more");
   fprintf(out, "\nload libraries that have them, by their names there (tenon_library_load, --ops LIB)");
-  if (fclose(out) == 0) status = mxnet_fail(status, "%s", text);
+  if (fclose(out) == 0) status = tn_fail(status, "%s", text);
   free(text);
   return status;
 }
@@ -191,20 +192,20 @@ static tenon_status_t lower_nodes(model_t *model, const bool *needed) {
 
 static tenon_status_t build(model_t *model, const char *path, const char *folder, tenon_graph_t **out_graph) {
   const char *data, *params_path;
-  const json_t *root;
+  const tn_json_t *root;
   size_t size = 0;
   bool *needed = NULL;
   TENON_TRY(files_read(path, &model->arena, &data, &size));
-  tenon_status_t status = json_read(data, size, &model->arena, &root);
+  tenon_status_t status = tn_json_read(data, size, &model->arena, &root);
   if (status == TENON_OK) status = symbol_read(root, &model->arena, &model->symbol);
-  if (status != TENON_OK) return mxnet_prefix(status, "%s: ", path);
+  if (status != TENON_OK) return tn_prefix(status, "%s: ", path);
   TENON_TRY(files_params(path, folder, &model->arena, &params_path));
   if (params_path) TENON_TRY(params_read(params_path, &model->arena, &model->params));
-  model->values = arena_take(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->values);
-  model->rules = arena_take(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->rules);
-  if (!model->values || !model->rules) return mxnet_no_memory("a model");
+  model->values = tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->values);
+  model->rules = tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->rules);
+  if (!model->values || !model->rules) return tn_no_memory("a model", 0);
   for (int32_t i = 0; i < model->symbol.node_count; i++) model->rules[i] = rule_find(model->symbol.nodes[i].op);
-  if (!(needed = find_needed(model))) return mxnet_no_memory("a model");
+  if (!(needed = find_needed(model))) return tn_no_memory("a model", 0);
   status = check_params(model, needed, params_path);
   if (status == TENON_OK) status = rank_find(model);
   if (status == TENON_OK) status = find_dtypes(model);
@@ -213,19 +214,19 @@ static tenon_status_t build(model_t *model, const char *path, const char *folder
   if (status == TENON_OK) status = lower_nodes(model, needed);
   if (status == TENON_OK) status = add_outputs(model);
   if (status == TENON_OK) status = tenon_builder_finish(model->builder, out_graph);
-  return status == TENON_OK ? status : mxnet_prefix(status, "%s: ", path);
+  return status == TENON_OK ? status : tn_prefix(status, "%s: ", path);
 }
 
 tenon_status_t mxnet_model_read(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph) {
   model_t model = {0};
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* numbers have points */
-  if (!plain) return mxnet_no_memory("a locale");
+  if (!plain) return tn_no_memory("a locale", 0);
   locale_t before = uselocale(plain);
   tenon_status_t status = build(&model, path, options ? options->folder : NULL, out_graph);
   (void)uselocale(before);
   freelocale(plain);
   tenon_builder_release(model.builder);
   params_release(&model.params);
-  arena_clear(&model.arena);
+  tn_arena_clear(&model.arena);
   return status;
 }

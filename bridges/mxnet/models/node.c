@@ -1,5 +1,6 @@
 /* One node of a symbol: its rule or custom operator, calls, constants, and what is known of values.  Called by model.c for each
  * node in order.  Invariant: every call goes through lower_call, and values of operators that are not covered reach none. */
+#include "base/status.h"
 #include "lower.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ void lower_fail(lower_t *lower, const char *format, ...) {
   va_list arguments;
   if (lower_stopped(lower)) return;
   va_start(arguments, format);
-  lower->status = mxnet_fail_list(TENON_INVALID, format, arguments);
+  lower->status = tn_fail_list(TENON_INVALID, format, arguments);
   va_end(arguments);
 }
 
@@ -35,11 +36,11 @@ void lower_missing(lower_t *lower, const char *format, ...) {
   while (*place && (strcmp((*place)->op, lower->node->op) != 0 || strcmp((*place)->reason, reason) != 0))
     place = &(*place)->next;
   if (!*place) {
-    *place = arena_take(&model->arena, 1, sizeof **place);
-    const char *text = arena_text(&model->arena, reason, strlen(reason));
+    *place = tn_arena_array(&model->arena, 1, sizeof **place);
+    const char *text = tn_arena_text(&model->arena, reason, strlen(reason));
     if (!*place || !text) {
       *place = NULL;
-      lower->status = mxnet_no_memory("a message");
+      lower->status = tn_no_memory("a message", 0);
       return;
     }
     (*place)->op = lower->node->op, (*place)->reason = text, model->missing_count++;
@@ -51,8 +52,8 @@ void lower_missing(lower_t *lower, const char *format, ...) {
 }
 
 void *lower_take(lower_t *lower, size_t count, size_t size) {
-  void *room = arena_take(&lower->model->arena, count, size);
-  if (!room && !lower_stopped(lower)) lower->status = mxnet_no_memory("a model");
+  void *room = tn_arena_array(&lower->model->arena, count, size);
+  if (!room && !lower_stopped(lower)) lower->status = tn_no_memory("a model", 0);
   return room;
 }
 
@@ -257,8 +258,8 @@ tenon_status_t node_lower(model_t *model, int32_t index) {
     else custom_lower(&lower, op);
   }
   if (lower.status != TENON_OK)
-    return mxnet_prefix(lower.status, "node %d '%.100s' (%.60s), line %u: ", (int)index, node->name, node->op,
-                        (unsigned)node->line);
+    return tn_prefix(lower.status, "node %d '%.100s' (%.60s), line %u: ", (int)index, node->name, node->op,
+                     (unsigned)node->line);
   model->values[index] = lower.outputs;
   if (!is_whole || lower.is_missing) model->values[index].count = -1;
   return TENON_OK;

@@ -2,6 +2,8 @@
  * the file still has.  Format: NDArray::Save and NDArray::Load of MXNet's src/ndarray/ndarray.cc; all is little-endian. */
 #include "params.h"
 
+#include "base/status.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +46,10 @@ static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *f
 static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  tenon_status_t status = mxnet_fail_list(code, format, arguments);
+  tenon_status_t status = tn_fail_list(code, format, arguments);
   va_end(arguments);
-  if (s->array >= 0) return mxnet_prefix(status, "%s: array %lld: ", s->path, s->array);
-  return mxnet_prefix(status, "%s: ", s->path);
+  if (s->array >= 0) return tn_prefix(status, "%s: array %lld: ", s->path, s->array);
+  return tn_prefix(status, "%s: ", s->path);
 }
 
 static tenon_status_t take(stream_t *s, void *out, uint64_t size, const char *what) {
@@ -119,7 +121,7 @@ static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
   return take(s, (*out_tensor)->data, is_empty ? 0 : size, "its data");
 }
 
-static tenon_status_t take_list(stream_t *s, arena_t *arena, params_t *params) {
+static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params) {
   uint64_t magic, reserved, count, names, size;
   TENON_TRY(take(s, &magic, sizeof magic, "the magic number"));
   if (magic != LIST_MAGIC)
@@ -127,8 +129,8 @@ static tenon_status_t take_list(stream_t *s, arena_t *arena, params_t *params) {
                 (unsigned long long)magic);
   TENON_TRY(take(s, &reserved, sizeof reserved, "the header"));
   TENON_TRY(take_count(s, 8, "the number of arrays", &count)); /* no array is smaller than 8 bytes */
-  if (!(params->items = arena_take(arena, (size_t)count + 1, sizeof *params->items)))
-    return mxnet_no_memory("parameters");
+  if (!(params->items = tn_arena_array(arena, (size_t)count + 1, sizeof *params->items)))
+    return tn_no_memory("parameters", 0);
   for (uint64_t i = 0; i < count; i++) {
     s->array = (long long)i, params->count = (size_t)i + 1;
     TENON_TRY(take_array(s, &params->items[i].tensor));
@@ -139,8 +141,8 @@ static tenon_status_t take_list(stream_t *s, arena_t *arena, params_t *params) {
     return fail(s, TENON_INVALID, "%llu names of %llu arrays", (unsigned long long)names, (unsigned long long)count);
   for (uint64_t i = 0; i < count; i++) {
     TENON_TRY(take_count(s, 1, "the length of a name", &size));
-    char *name = arena_take(arena, (size_t)size + 1, 1);
-    if (!name) return mxnet_no_memory("parameters");
+    char *name = tn_arena_array(arena, (size_t)size + 1, 1);
+    if (!name) return tn_no_memory("parameters", 0);
     TENON_TRY(take(s, name, size, "a name"));
     params->items[i].name = name;
   }
@@ -164,10 +166,10 @@ static tenon_status_t sort(const stream_t *s, params_t *params) {
   return TENON_OK;
 }
 
-tenon_status_t params_read(const char *path, arena_t *arena, params_t *params) {
+tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params) {
   struct stat about;
   stream_t s = {fopen(path, "rb"), path, 0, -1};
-  if (!s.file) return mxnet_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
+  if (!s.file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
   tenon_status_t status = TENON_OK;
   if (fstat(fileno(s.file), &about) != 0 || !S_ISREG(about.st_mode)) status = fail(&s, TENON_INVALID, "it is no file");
   else s.left = (uint64_t)about.st_size;

@@ -3,9 +3,10 @@
 #define BRIDGES_MXNET_MODELS_PARAMS_H
 
 #include <stdbool.h>
+#include <tenon/tenon.h>
 
-#include "../arena.h"
-#include "../failure.h"
+#include "base/arena.h"
+#include "base/status.h"
 
 typedef struct param_t {
   const char *name;       /* "arg:fc_weight", "aux:bn_moving_mean"; in files of other programs without a kind */
@@ -19,7 +20,7 @@ typedef struct params_t { /* starts as zeros */
 
 /* Reads the file; names lie in `arena`, tensors are released by params_release, after a failure too.  Sparse arrays are refused.
  * Errors: NOT_FOUND, INVALID, UNIMPLEMENTED, MEMORY. */
-tenon_status_t params_read(const char *path, arena_t *arena, params_t *params);
+tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params);
 void params_release(params_t *params);
 /* The parameter of a node, with or without "arg:" and "aux:"; NULL: there is none. */
 tenon_tensor_t *params_find(const params_t *params, const char *name);

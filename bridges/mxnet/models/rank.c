@@ -2,6 +2,7 @@
  * an LSTM's input has three axes, so the tokens that are embedded for it have two.  Called by model.c. */
 #include <string.h>
 
+#include "base/status.h"
 #include "lower.h"
 
 enum { ROUNDS_MAX = 8 }; /* each goes through all nodes in both directions; hardly any graph needs a third */
@@ -58,8 +59,8 @@ static bool look(model_t *model, int32_t index) {
 tenon_status_t rank_find(model_t *model) {
   const symbol_t *symbol = &model->symbol;
   bool is_new = true;
-  model->ranks = arena_take(&model->arena, (size_t)symbol->node_count + 1, sizeof *model->ranks);
-  if (!model->ranks) return mxnet_no_memory("a model");
+  model->ranks = tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *model->ranks);
+  if (!model->ranks) return tn_no_memory("a model", 0);
   for (int32_t i = 0; i < symbol->node_count; i++) {
     const tenon_tensor_t *param = params_find(&model->params, symbol->nodes[i].name);
     const char *shape = symbol_attr(&symbol->nodes[i], "__shape__");

@@ -2,7 +2,7 @@
 #ifndef BRIDGES_MXNET_MODELS_SYMBOL_H
 #define BRIDGES_MXNET_MODELS_SYMBOL_H
 
-#include "../json.h"
+#include "base/json.h"
 
 typedef struct symbol_attr_t {
   const char *name, *value;
@@ -31,6 +31,6 @@ typedef struct symbol_t {
 /* The attribute's value; NULL: there is none. */
 const char *symbol_attr(const symbol_node_t *node, const char *name);
 /* Checks all of it: types, numbers of nodes (inputs come before the node that takes them), unique names of `null` nodes. */
-tenon_status_t symbol_read(const json_t *root, arena_t *arena, symbol_t *out_symbol);
+tenon_status_t symbol_read(const tn_json_t *root, tn_arena_t *arena, symbol_t *out_symbol);
 
 #endif

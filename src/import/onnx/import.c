@@ -2,6 +2,7 @@
  * outer graphs that a body uses, which become inputs of the body (or constants of its own). Invariant: an edge is used
  * only in the graph (site) that it belongs to; tn_ref_here is the only way across. */
 #include "import/onnx/import.h"
+#include "graph/graph.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -129,6 +130,8 @@ tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char 
 tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *edge) {
   if (tn_map_get(&scope->edges, name, strlen(name)))
     return tn_fail(TENON_INVALID, "value '%.200s' is defined twice in one graph", name);
+  bool is_of_model = !scope->outer && !*scope->prefix && edge->site == scope->site && edge->id >= 0;
+  if (is_of_model) TN_TRY(tn_builder_name_value(scope->site->builder, edge->id, name));
   return tn_map_put(&scope->edges, name, strlen(name), edge) ? TENON_OK : tn_no_memory("a name", strlen(name));
 }
 

@@ -203,3 +203,14 @@ TEST("every core operator with a gradient has a case") {
   }
   tenon_ops_release(ops);
 }
+
+TEST("gradients of softmax refuse a gradient that is not shaped as the result") {
+  static const char *const names[] = {"core::softmax_backward", "core::log_softmax_backward"};
+  static const char *const shapes[][2] = {{"f32[1,2] 1 2", "f32[2,2] 1 2 3 4"}, {"f32[2,2] 1 2 3 4", "f32[2] 1 2"}};
+  for (int k = 0; k < 4; k++) {
+    tenon_tensor_t *inputs[] = {tensor_of(shapes[k / 2][0]), tensor_of(shapes[k / 2][1])}, *out = NULL;
+    CHECK_STATUS(tenon_op_call(op_of(names[k % 2]), NULL, inputs, &out, 0), TENON_INVALID);
+    CHECK(out == NULL && strstr(tenon_error(), "must be alike") != NULL);
+    tenon_tensor_release(inputs[0]), tenon_tensor_release(inputs[1]), tenon_tensor_release(out);
+  }
+}

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "check.h"
+#include "faults.h"
 
 static int values[2000];
 
@@ -68,9 +69,9 @@ TEST("without memory putting says so, and the map stays as it was") {
   char name[32];
   for (int i = 0; i < 12; i++) name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
   for (int64_t n = 1; n <= 2; n++) { /* of the growing table, of the key */
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     CHECK(!tn_map_put(&map, "new", 3, &values[50]));
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(map.count == 12 && tn_map_get(&map, "new", 3) == NULL);
     for (int i = 0; i < 12; i++) name_of(i, name), CHECK(tn_map_get(&map, name, strlen(name)) == &values[i]);
   }

@@ -7,18 +7,19 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "check.h"
+#include "faults.h"
 
 /* ---- allocation ------------------------------------------------------------------------------------------------- */
 
 TEST("the n-th allocation fails when asked to, once or from then on") {
   for (int sticky = 0; sticky < 2; sticky++) {
     void *made[5];
-    tn_memory_fail_after(3, sticky);
+    fault_memory(3, sticky);
     made[0] = tn_allocate(8), made[1] = tn_allocate_zero(2, 8), made[2] = tn_allocate(8),
     made[3] = tn_reallocate(NULL, 8);
     made[4] = tn_allocate_aligned(8);
-    CHECK(tn_memory_count() == 5);
-    tn_memory_fail_after(0, false);
+    CHECK(fault_count(FAULT_MEMORY) == 5);
+    fault_end();
     CHECK(made[0] && made[1] && !made[2] && (made[3] == NULL) == sticky && (made[4] == NULL) == sticky);
     for (int i = 0; i < 4; i++) tn_release_memory(made[i]);
     tn_release_aligned(made[4]);
@@ -74,13 +75,13 @@ TEST("a block that was put back is the next one of its size, up to seven of them
 
 TEST("blocks count as allocations while tests make these fail, kept ones too") {
   tn_block_put(tn_block_get(64), 64);
-  tn_memory_fail_after(2, false);
+  fault_memory(2, false);
   void *first = tn_block_get(64), *second = tn_block_get(64);
-  CHECK(first && !second && tn_memory_count() == 2);
-  tn_memory_fail_after(0, false);
-  tn_memory_limit(100);
+  CHECK(first && !second && fault_count(FAULT_MEMORY) == 2);
+  fault_end();
+  fault_limit(100);
   CHECK(tn_block_get(128) == NULL);
-  tn_memory_limit(0);
+  fault_limit(0);
   tn_block_put(first, 64);
 }
 
@@ -122,9 +123,9 @@ TEST("an array grows when it is full, and stays when it cannot") {
     items[count] = (int)count;
   }
   CHECK(capacity == 128 && items[99] == 99);
-  tn_memory_fail_after(1, false);
+  fault_memory(1, false);
   CHECK(!tn_grow((void **)&items, &capacity, 128, sizeof *items) && capacity == 128 && items[99] == 99);
-  tn_memory_fail_after(0, false);
+  fault_end();
   size_t huge = SIZE_MAX / 4;
   CHECK(!tn_grow((void **)&items, &huge, huge, sizeof *items));
   tn_release_memory(items);
@@ -147,9 +148,9 @@ TEST("an arena gives zeroed, aligned blocks that do not overlap") {
   CHECK(large && large[(5 << 20) - 1] == 0);
   CHECK(strcmp(tn_arena_text(&arena, "abc", 2), "ab") == 0);
   CHECK(tn_arena_allocate(&arena, SIZE_MAX) == NULL && tn_arena_array(&arena, SIZE_MAX / 2, 3) == NULL);
-  tn_memory_fail_after(1, false);
+  fault_memory(1, false);
   CHECK(tn_arena_allocate(&arena, 8 << 20) == NULL);
-  tn_memory_fail_after(0, false);
+  fault_end();
   tn_arena_clear(&arena);
   CHECK(arena.blocks == NULL);
   tn_arena_clear(&arena);
@@ -178,13 +179,13 @@ TEST("steady use of scratch allocates nothing") {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tn_scratch(1000);
   tn_scratch_reset(mark);
-  tn_memory_fail_after(1, true);
+  fault_memory(1, true);
   for (int i = 0; i < 100; i++) {
     CHECK(tn_scratch(100000) && tn_scratch(100000));
     tn_scratch_reset(mark);
   }
   CHECK(tn_scratch(1 << 20) == NULL); /* that would need a block */
-  tn_memory_fail_after(0, false);
+  fault_end();
   tn_scratch_reset(mark);
 }
 
@@ -220,9 +221,9 @@ TEST("a text grows as it is added to, and is taken once") {
 TEST("a text that could not grow says so when it is taken") {
   tn_text_t text = {0};
   tn_text_add(&text, "short");
-  tn_memory_fail_after(1, false);
+  fault_memory(1, false);
   tn_text_add(&text, "%200s", "long");
-  tn_memory_fail_after(0, false);
+  fault_end();
   tn_text_add(&text, "more");
   CHECK(text.failed && tn_text_take(&text) == NULL && !text.failed);
   CHECK_TEXT(tn_error(), "out of memory: a text");
@@ -245,14 +246,14 @@ TEST("a message without memory is cut to what fits") {
   char longer[1000];
   memset(longer, 'a', sizeof longer);
   longer[sizeof longer - 1] = 0;
-  tn_memory_fail_after(1, true);
+  fault_memory(1, true);
   tn_fail(TENON_MEMORY, "short");
   CHECK(strcmp(tn_error(), "short") == 0);
   tn_fail(TENON_MEMORY, "%s", longer);
   CHECK(strlen(tn_error()) > 100 && strlen(tn_error()) < sizeof longer);
   tn_prefix(TENON_MEMORY, "x: ");
   CHECK(strncmp(tn_error(), "x: aaa", 6) == 0);
-  tn_memory_fail_after(0, false);
+  fault_end();
   tn_fail(TENON_INVALID, "well again");
   CHECK(strcmp(tn_error(), "well again") == 0);
   tn_thread_drop();

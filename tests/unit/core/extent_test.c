@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/thread.h"
+#include "faults.h"
 #include "texts.h"
 
 static tn_extents_t *table;
@@ -352,9 +353,9 @@ static tenon_status_t work(void) {
 TEST("each allocation may fail") {
   for (int sticky = 0; sticky < 2; sticky++)
     for (int64_t n = 1; n < 1000; n++) {
-      tn_memory_fail_after(n, sticky);
+      fault_memory(n, sticky);
       tenon_status_t status = work();
-      tn_memory_fail_after(0, false);
+      fault_end();
       if (status == TENON_OK && n > 20) break;
       if (status != TENON_OK && !CHECK_STATUS(status, TENON_MEMORY)) break;
     }

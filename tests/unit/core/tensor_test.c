@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "check.h"
 #include "core/dlpack.h"
+#include "faults.h"
 #include "tensors.h"
 
 static int released;
@@ -70,13 +71,13 @@ TEST("borrowed memory is given back once, by the last reference, and never when 
   CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_LIST), 1, shape, NULL, count_release, &one, &t),
                TENON_INVALID);
   for (int64_t n = 1; n <= 2; n++) {
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 1, shape, NULL, count_release, &one, &t),
                  TENON_MEMORY);
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, count_release, &one, &t),
                  TENON_MEMORY);
-    tn_memory_fail_after(0, false);
+    fault_end();
   }
   CHECK(released == 1);
   CHECK_STATUS(tenon_tensor_borrow(NULL, tenon_dtype(TENON_F32), 1, none, NULL, count_release, &one, &t), TENON_OK);
@@ -136,9 +137,9 @@ TEST("texts of a string tensor are set one by one, old ones go") {
   CHECK_STATUS(tenon_tensor_set_string(t, 4, "x", 1), TENON_RANGE);
   CHECK_STATUS(tenon_tensor_set_string(t, -1, "x", 1), TENON_RANGE);
   CHECK_STATUS(tenon_tensor_set_string(f, 0, "x", 1), TENON_INVALID);
-  tn_memory_fail_after(1, false);
+  fault_memory(1, false);
   CHECK_STATUS(tenon_tensor_set_string(t, 0, "x", 1), TENON_MEMORY);
-  tn_memory_fail_after(0, false);
+  fault_end();
   CHECK(((tenon_string_t *)t->data)[0].size == 3);
   tenon_tensor_release(t), tenon_tensor_release(f);
 }
@@ -232,9 +233,9 @@ TEST("DLPack tensors that cannot be are refused, and stay the caller's") {
   CHECK_TEXT(tn_error(), "DLPack version 2.1: expected 1.x");
   newer->version.major = 1;
   for (int64_t n = 1; n <= 2; n++) {
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     CHECK_STATUS(tenon_tensor_from_dlpack(newer, &t), TENON_MEMORY);
-    tn_memory_fail_after(0, false);
+    fault_end();
   }
   CHECK(deleted == 0);
   free(newer);
@@ -272,9 +273,9 @@ TEST("what has no memory of its own to keep cannot leave by DLPack") {
   CHECK_TEXT(tn_error(), "a view on the caller's stack cannot leave");
   CHECK(out == NULL && legacy == NULL);
   tenon_tensor_t *t = tensor_of("f32[0]");
-  tn_memory_fail_after(1, false);
+  fault_memory(1, false);
   CHECK_STATUS(tenon_tensor_to_dlpack(t, &out), TENON_MEMORY);
-  tn_memory_fail_after(0, false);
+  fault_end();
   CHECK_STATUS(tenon_tensor_to_dlpack(t, &out), TENON_OK);
   out->deleter(out);
   tenon_tensor_release(s), tenon_tensor_release(list), tenon_tensor_release(t);

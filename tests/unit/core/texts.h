@@ -13,6 +13,7 @@
 #include "check.h"
 #include "core/schema.h"
 #include "core/types.h"
+#include "faults.h"
 
 typedef tenon_status_t (*texts_parse_fn)(const char *text, tn_arena_t *arena);
 
@@ -69,9 +70,9 @@ static inline void texts_check_memory(const char *text, texts_parse_fn parse) {
   for (int sticky = 0; sticky < 2; sticky++)
     for (int64_t n = 1;; n++) {
       tn_arena_t arena = {0};
-      tn_memory_fail_after(n, sticky);
+      fault_memory(n, sticky);
       tenon_status_t status = parse(text, &arena);
-      tn_memory_fail_after(0, false);
+      fault_end();
       tn_arena_clear(&arena);
       if (status == TENON_OK) {
         CHECK(n > 1);

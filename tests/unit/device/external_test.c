@@ -12,6 +12,7 @@
 #include "operators.h"
 #include "there.h"
 
+#include "faults.h"
 #include "owner.h"
 
 static tenon_status_t add(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
@@ -201,9 +202,9 @@ TEST("what cannot be a tensor is refused with the reason, and stays its owner's"
     CHECK_TEXT(tenon_error(), "device sim:0 does not store f32");
     w.o->properties.stores = NULL;
     for (bool failed = true; failed && n < 50; n++) { /* every allocation fails cleanly */
-      tn_memory_fail_after(n, false);
+      fault_memory(n, false);
       failed = tenon_tensor_import(&good, &x) != TENON_OK;
-      tn_memory_fail_after(0, false);
+      fault_end();
       if (failed) CHECK(w.told == 0 && stats_of(w.device).live == 0);
     }
     CHECK(n > 3);

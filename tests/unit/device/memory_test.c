@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "tensors.h"
 
+#include "faults.h"
 #include "operators.h"
 #include "there.h"
 
@@ -134,8 +135,8 @@ TEST("every n-th allocation of the device, of host memory, every n-th copy and p
       tenon_tensor_t *x = NULL, *out[2] = {NULL}, *back = NULL;
       uint64_t live = stats_of(device).live;
       CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
-      if (c == HOST) tn_memory_fail_after(n, false);
-      else if (c == PIECE) tn_memory_refuse((uint64_t)n);
+      if (c == HOST) fault_memory(n, false);
+      else if (c == PIECE) fault_begin(&(fault_plan_t){.kinds = 1 << FAULT_PIECE, .at = n, .times = 2});
       else snprintf(setting, sizeof setting, "fail=%s:%d", calls[c], n), sim_set(device, setting);
       tenon_tensor_t *host = NULL;
       int64_t shape = 4;
@@ -149,7 +150,7 @@ TEST("every n-th allocation of the device, of host memory, every n-th copy and p
       if (status == TENON_OK)
         status = tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, out[0]}, &out[1], 0);
       if (status == TENON_OK) status = tenon_tensor_copy_to(out[1], (tenon_device_t){1, 0}, &back);
-      tn_memory_fail_after(0, false), tn_memory_refuse(0);
+      fault_end();
       failed = status != TENON_OK, failures += failed;
       if (failed) CHECK(*tenon_error() != 0);
       else CHECK_TENSOR(back, "f32[4] 0 2 8 18");

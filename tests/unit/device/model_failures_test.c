@@ -13,7 +13,7 @@
 #include "refusing.h"
 
 enum { PORTS = 8, SPREAD = 50, LAYERS = 2 };
-enum { PIECE = REFUSE_KINDS, FAULT, KINDS }; /* besides the calls of refusing.h: of the host's allocator; work */
+enum { WORK = FAULT_KINDS, KINDS }; /* besides requests: work that fails later */
 
 typedef struct model_t {
   tenon_graph_t *graph;
@@ -117,16 +117,15 @@ static void drop(tenon_tensor_t **tensors) {
 
 /* ---- one point ---------------------------------------------------------------------------------------------------- */
 
-static const char *const kinds[KINDS] = {[PIECE] = "piece", [FAULT] = "fault"};
-static const char *name_of(int kind) { return kinds[kind] ? kinds[kind] : refusing_names[kind]; }
+static const char *name_of(int kind) { return kind == WORK ? "work" : fault_name(kind); }
 
 static void arm(tenon_device_t device, bool is_sim, int kind, uint64_t n) {
   char setting[64];
-  snprintf(setting, sizeof setting, kind == FAULT ? "fault=%llu" : "fail=launch:%llu",
+  snprintf(setting, sizeof setting, kind == WORK ? "fault=%llu" : "fail=launch:%llu",
            (unsigned long long)(n ? n : 1000000000));
-  refuse(kind, n);
-  tn_memory_refuse(kind == PIECE ? n : 0);
-  if (kind == FAULT || (kind == REFUSE_LAUNCH && is_sim)) sim_set(device, setting); /* its own operators too */
+  if (kind != WORK) refuse(kind, n);
+  if (!n) fault_end();
+  if (kind == WORK || (kind == FAULT_LAUNCH && is_sim)) sim_set(device, setting); /* its own operators too */
 }
 
 typedef struct trial_t {
@@ -161,12 +160,12 @@ static void end(tenon_device_t device, trial_t *t) {
 }
 
 static void check_error(int kind, tenon_status_t status, const char *what) {
-  const char *part = kind == PIECE || kind == REFUSE_ALLOCATE ? " tensors hold "
-                     : kind == FAULT                          ? " failed on sim:0 (work "
-                     : kind == REFUSE_LAUNCH                  ? "launch"
-                                                              : "is refused";
+  const char *part = kind == FAULT_PIECE || kind == FAULT_ALLOCATE ? " tensors hold "
+                     : kind == WORK                                ? " failed on sim:0 (work "
+                     : kind == FAULT_LAUNCH                        ? "launch"
+                                                                   : "is refused";
   if (!strstr(tenon_error(), part)) check_report(0, __FILE__, __LINE__, what, tenon_error());
-  if (kind == PIECE || kind == REFUSE_ALLOCATE) CHECK(status == TENON_MEMORY);
+  if (kind == FAULT_PIECE || kind == FAULT_ALLOCATE) CHECK(status == TENON_MEMORY);
 }
 
 /* False: the call was not reached, and all went well. */
@@ -219,9 +218,10 @@ static uint64_t count_of(const model_t *m, tenon_device_t device, int kind) {
   trial_t t = {.executable = NULL};
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   uint64_t before = stats_of(device).allocations;
-  refuse(0, 0);
+  refuse(kind, 0);
   CHECK_STATUS(attempt(m, device, &t), TENON_OK);
-  uint64_t count = kind == PIECE ? stats_of(device).allocations - before : refusing.calls[kind];
+  uint64_t count = kind == FAULT_PIECE ? stats_of(device).allocations - before : (uint64_t)fault_count(kind);
+  fault_end();
   end(device, &t);
   return count;
 }
@@ -229,10 +229,11 @@ static uint64_t count_of(const model_t *m, tenon_device_t device, int kind) {
 /* Takes streams until one is new: those that nobody holds would serve again. */
 static int hold_idle(tenon_device_t device, tenon_stream_t **out_held, int most) {
   int count = 0;
-  refuse(0, 0);
-  while (count < most && !refusing.calls[REFUSE_STREAM] &&
+  refuse(FAULT_STREAM, 0);
+  while (count < most && !fault_count(FAULT_STREAM) &&
          CHECK_STATUS(tenon_stream_create(device, &out_held[count]), TENON_OK))
     count++;
+  fault_end();
   return count;
 }
 
@@ -245,7 +246,7 @@ static void run_kind(const model_t *m, const char *name, int kind) {
   bool is_sim = strcmp(name, "sim") == 0, failed = true;
   tenon_device_t device = open_device(name);
   tenon_stream_t *held[MOST];
-  bool makes_streams = kind == REFUSE_STREAM || kind == REFUSE_EVENT; /* events belong to streams */
+  bool makes_streams = kind == FAULT_STREAM || kind == FAULT_EVENT; /* events belong to streams */
   uint64_t points = 0, most = UINT64_MAX, calls = 0, n = 1;
   refusing_begin(device);
   if (!is_sim && !makes_streams) calls = count_of(m, device, kind), most = calls < SPREAD ? calls : SPREAD;
@@ -278,8 +279,8 @@ static void run_all(const char *name) {
   tenon_executable_release(e), tenon_executable_release(here);
   for (int32_t o = 0; o < m.output_count; o++)
     check_report(tensor_equal(m.expected[o], reference[o], 1e-3), __FILE__, __LINE__, name, "not what the CPU gives");
-  for (int kind = 0; kind < KINDS; kind++)
-    if (kind != FAULT || strcmp(name, "sim") == 0) run_kind(&m, name, kind);
+  for (int kind = FAULT_PIECE; kind < KINDS; kind++)
+    if (kind != WORK || strcmp(name, "sim") == 0) run_kind(&m, name, kind);
   drop(m.inputs), drop(m.expected), drop(reference);
   tenon_graph_release(graph);
 }

@@ -3,42 +3,37 @@
 #ifndef TENON_TESTS_REFUSING_H
 #define TENON_TESTS_REFUSING_H
 
-enum { REFUSE_ALLOCATE, REFUSE_COPY, REFUSE_LAUNCH, REFUSE_STREAM, REFUSE_EVENT, REFUSE_KINDS };
-static const char *const refusing_names[REFUSE_KINDS] = {"allocation", "copy", "launch", "stream", "event"};
+#include "faults.h"
 
 static struct {
   const tenon_device_table_t *own;
   tenon_device_table_t table;
-  uint64_t calls[REFUSE_KINDS]; /* so far */
-  int kind;
-  uint64_t at; /* of that kind, from 1; 0: none */
 } refusing;
 
-static inline tenon_status_t refusing_ask(tenon_on_t on, int kind) {
-  uint64_t call = ++refusing.calls[kind], last = refusing.at + (kind == REFUSE_ALLOCATE);
-  if (!refusing.at || kind != refusing.kind || call < refusing.at || call > last) return TENON_OK;
-  return tenon_fail(on, kind == REFUSE_ALLOCATE ? TENON_MEMORY : TENON_UNAVAILABLE, "%s %d is refused",
-                    refusing_names[kind], (int)call);
+static inline tenon_status_t refusing_ask(tenon_on_t on, fault_kind_t kind) {
+  if (!fault_ask(kind)) return TENON_OK;
+  return tenon_fail(on, kind == FAULT_ALLOCATE ? TENON_MEMORY : TENON_UNAVAILABLE, "%s %d is refused", fault_name(kind),
+                    (int)fault_count(kind));
 }
 
 static inline tenon_status_t refusing_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
-  TENON_TRY(refusing_ask(on, REFUSE_ALLOCATE));
+  TENON_TRY(refusing_ask(on, FAULT_ALLOCATE));
   return refusing.own->allocate(on, bytes, out_handle);
 }
 static inline tenon_status_t refusing_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
-  TENON_TRY(refusing_ask(on, REFUSE_COPY));
+  TENON_TRY(refusing_ask(on, FAULT_COPY));
   return refusing.own->copy(on, stream, copy);
 }
 static inline tenon_status_t refusing_launch(tenon_on_t on, void *stream, const tenon_launch_t *launch) {
-  TENON_TRY(refusing_ask(on, REFUSE_LAUNCH));
+  TENON_TRY(refusing_ask(on, FAULT_LAUNCH));
   return refusing.own->launch(on, stream, launch);
 }
 static inline tenon_status_t refusing_stream(tenon_on_t on, void **out_stream) {
-  TENON_TRY(refusing_ask(on, REFUSE_STREAM));
+  TENON_TRY(refusing_ask(on, FAULT_STREAM));
   return refusing.own->stream_create(on, out_stream);
 }
 static inline tenon_status_t refusing_event(tenon_on_t on, void **out_event) {
-  TENON_TRY(refusing_ask(on, REFUSE_EVENT));
+  TENON_TRY(refusing_ask(on, FAULT_EVENT));
   return refusing.own->event_create(on, out_event);
 }
 
@@ -54,10 +49,12 @@ static inline void refusing_begin(tenon_device_t device) {
 }
 static inline void refusing_end(tenon_device_t device) { ordinal_of(device)->table = refusing.own; }
 
-/* The n-th call of that kind from now on; 0: none. */
-static inline void refuse(int kind, uint64_t n) {
-  memset(refusing.calls, 0, sizeof refusing.calls);
-  refusing.kind = kind, refusing.at = n;
+/* The n-th call of that kind from now on; 0: none, all are counted.  Memory is refused twice. */
+static inline void refuse(fault_kind_t kind, uint64_t n) {
+  fault_plan_t plan = {.kinds = n ? 1u << kind : FAULT_ALL,
+                       .at = (int64_t)n,
+                       .times = kind == FAULT_ALLOCATE || kind == FAULT_PIECE ? 2 : 1};
+  fault_begin(&plan);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "sanitizer.h"
 #include "tensors.h"
 
+#include "faults.h"
 #include "operators.h"
 #include "there.h"
 
@@ -392,12 +393,12 @@ TEST("every n-th copy, allocation of pinned memory and of the host fails cleanly
       int64_t count = 9 * MIB;
       if (n += STEP, c < sizeof calls / sizeof *calls)
         snprintf(setting, sizeof setting, "fail=%s:%d", calls[c], n), sim_set(first, setting);
-      else tn_memory_fail_after(n, false);
+      else fault_memory(n, false);
       tenon_status_t status = tenon_tensor_create_pinned(first, tenon_dtype(TENON_F32), 1, &count, &p);
       if (status == TENON_OK) status = tenon_tensor_copy_async(p, a);
       if (status == TENON_OK) status = tenon_tensor_copy_async(a, b);
       if (status == TENON_OK) status = tenon_tensor_copy_async(b, p);
-      tn_memory_fail_after(0, false);
+      fault_end();
       sim_set(first, "fail=copy:0,fail=host_allocate:0,fail=event_create:0");
       bool is_retried = c == 1; /* pinned memory is asked for again */
       failed = status != TENON_OK || (is_retried && n < 5);

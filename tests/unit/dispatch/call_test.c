@@ -6,6 +6,7 @@
 #include "core/tensor.h"
 #include "tensors.h"
 
+#include "faults.h"
 #include "operators.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
@@ -340,10 +341,10 @@ static int64_t allocations_of_runs(const char *name, const char *const *texts, t
   for (int32_t i = 0; i < op_info(op).input_count; i++) inputs[i] = tensor_of(texts[i]);
   CHECK_STATUS(tenon_op_call_into(op, NULL, inputs, outputs), TENON_OK);
   CHECK_STATUS(tenon_op_run(op, NULL, inputs, outputs), TENON_OK);
-  tn_memory_fail_after(INT64_MAX, false); /* counts from here */
+  fault_memory(INT64_MAX, false); /* counts from here */
   for (int i = 0; i < runs; i++) CHECK(tenon_op_run(op, NULL, inputs, outputs) == TENON_OK);
-  int64_t count = tn_memory_count();
-  tn_memory_fail_after(0, false);
+  int64_t count = fault_count(FAULT_MEMORY);
+  fault_end();
   for (int i = 0; i < 8; i++) tenon_tensor_release(inputs[i]);
   tenon_tensor_release(out);
   return count;

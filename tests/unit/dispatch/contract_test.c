@@ -69,6 +69,13 @@ TEST("operators called from the kernels of another loaded library give the same"
   tenon_shutdown();
 }
 
+TEST("a library that runs in processes of its own gives the same") {
+  const tenon_isolation_t isolation = {.size = sizeof isolation, .allow = TENON_ALLOW_EXTEND, .child_count = 2};
+  CHECK_STATUS(tenon_library_load_isolated(TEST_LIBRARIES "/libcontract.so", 0, &isolation, NULL), TENON_OK);
+  check_library("contract");
+  tenon_shutdown();
+}
+
 TEST("the same sources linked into the program give the same") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);

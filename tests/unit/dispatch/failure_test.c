@@ -8,6 +8,7 @@
 
 #include "contract_cases.h"
 #include "failing.h"
+#include "faults.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 TENON_C const tenon_descriptor_t *tenon_library_partner(void);
@@ -162,14 +163,14 @@ TEST("random operators, states, strided inputs, shared memory and messages fail 
   const tenon_op_t *flat = op_of("contract::flat");
   for (int64_t n = 1; n < 60; n++) { /* what is refused anyway */
     tenon_tensor_t *out[1] = {NULL};
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     tenon_status_t status = tenon_op_call(flat, NULL, &list, out, 0);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(status == TENON_INVALID || status == TENON_MEMORY);
     const tenon_op_t *op = NULL;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_op_find("contract::nothing", &op);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(status == TENON_NOT_FOUND || status == TENON_MEMORY);
   }
   tenon_tensor_release(x), tenon_tensor_release(strided), tenon_tensor_release(text), tenon_tensor_release(list);

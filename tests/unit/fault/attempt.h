@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dispatch/frame.h"
+#include "faults.h"
 
 enum { ATTEMPT_PORTS = 64, ATTEMPT_EVALUATIONS = 300 };
 #define ATTEMPT_BYTES ((int64_t)64 << 20) /* that one step may allocate in all */
@@ -40,7 +41,7 @@ static inline void attempt_start(void) {
 }
 
 static inline void attempt_limit(bool on) {
-  tn_memory_limit(on ? ATTEMPT_BYTES : 0);
+  fault_limit(on ? ATTEMPT_BYTES : 0);
   attempt_evaluations = 0;
 }
 
@@ -141,7 +142,9 @@ static inline attempt_t attempt_model(const void *data, size_t size, const char 
   tenon_compile_t compile = {.size = sizeof compile, .flags = flags};
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
+  fault_pause();
   void *copy = malloc(size + (size == 0)); /* so that a sanitizer sees its end */
+  fault_resume();
   char *text = NULL;
   tenon_status_t status;
   if (!copy) return a;

@@ -8,6 +8,7 @@
 #include "attempt.h"
 #include "check.h"
 #include "damage.h"
+#include "faults.h"
 
 #define FOLDER TEST_DATA "/models"
 enum { COUNT = 2000, FILE_MAX = 1 << 16, SECONDS = 60 /* that one model may take: far more than any does */ };
@@ -86,10 +87,10 @@ TEST("a damaged model is run or refused with a message, and nothing is left behi
 /* One attempt with the n-th allocation failing; true: it was not reached. */
 static bool without_memory(size_t size, int64_t n, bool sticky, uint32_t flags) {
   snprintf(trying, sizeof trying, "allocation %lld", (long long)n);
-  tn_memory_fail_after(n, sticky);
+  fault_memory(n, sticky);
   attempt_t a = attempt_model(original, size, FOLDER, flags);
-  int64_t made = tn_memory_count();
-  tn_memory_fail_after(0, false);
+  int64_t made = fault_count(FAULT_MEMORY);
+  fault_end();
   check_report(!a.wrong, __FILE__, __LINE__, trying, a.wrong);
   if (made >= n && sticky && !CHECK(a.status == TENON_MEMORY))
     fprintf(stderr, "  %lld: %s\n", (long long)n, tenon_error());

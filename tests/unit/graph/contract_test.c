@@ -190,6 +190,13 @@ TEST("on a device to which everything falls back they do the same") {
   CHECK(blocks == 0);
 }
 
+TEST("operators of a library that runs in processes of its own do the same as nodes") {
+  const tenon_isolation_t isolation = {.size = sizeof isolation, .allow = TENON_ALLOW_EXTEND};
+  CHECK_STATUS(tenon_library_load_isolated(TEST_LIBRARIES "/libcontract.so", 0, &isolation, NULL), TENON_OK);
+  check_library("contract");
+  tenon_shutdown();
+}
+
 TEST("the same sources linked into the program do the same as nodes") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "check.h"
+#include "faults.h"
 #include "graph/executable.h"
 
 static uint64_t seed = 4711;
@@ -91,8 +92,8 @@ TEST("without memory the plan says so") {
   for (int64_t n = 1; n <= 2; n++) {
     tn_lifetime_t block = {64, 0, 0, 0};
     uint64_t size, bound;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     CHECK_STATUS(tn_memory_plan(&block, 1, &size, &bound), TENON_MEMORY);
-    tn_memory_fail_after(0, false);
+    fault_end();
   }
 }

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "check.h"
+#include "faults.h"
 
 #define FOLDER TEST_DATA "/import/"
 
@@ -182,10 +183,10 @@ TEST("without memory a model is refused, whichever allocation fails, and nothing
     snprintf(path, sizeof path, FOLDER "case/%s/model.onnx", names[i]);
     for (int64_t n = 1; n <= made; n++) {
       tenon_graph_t *graph = NULL;
-      tn_memory_fail_after(n, n % 2);
+      fault_memory(n, n % 2);
       tenon_status_t status = tenon_graph_load(path, NULL, &graph);
-      made = status == TENON_MEMORY ? INT64_MAX : tn_memory_count();
-      tn_memory_fail_after(0, false);
+      made = status == TENON_MEMORY ? INT64_MAX : fault_count(FAULT_MEMORY);
+      fault_end();
       if (!CHECK(status == (n <= made ? TENON_MEMORY : TENON_OK) && (status == TENON_OK) == (graph != NULL)))
         fprintf(stderr, "  %s, allocation %lld: status %d, %s\n", path, (long long)n, status, tenon_error());
       tenon_graph_release(graph);

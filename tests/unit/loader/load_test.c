@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "check.h"
 #include "dispatch/registry.h"
+#include "faults.h"
 
 #define PLANTED(name) TEST_LIBRARIES "/lib" name ".so"
 #define SCRATCH TEST_LIBRARIES "/scratch"
@@ -168,7 +169,12 @@ TEST("faults that opening finds are refused") {
        3,
        {"the system refuses it: libplanted_gone", "it needs libplanted_gone.so.1, which is nowhere",
         "it needs libplanted_gone_too.so.1, which is nowhere"}},
-      {PLANTED("undefined"), 0, TENON_UNAVAILABLE, 1, {"undefined symbol: nobody_defines_this"}},
+      {PLANTED("undefined"),
+       0,
+       TENON_UNAVAILABLE,
+       2,
+       {"undefined symbol: nobody_defines_this",
+        "it uses nobody_defines_this, which neither it nor what it needs defines"}},
       {PLANTED("gives_null"), 0, TENON_INVALID, 1, {"tenon_library() gave no descriptor"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
@@ -443,9 +449,9 @@ TEST("without memory loading fails and leaves nothing") {
   tenon_status_t status = TENON_MEMORY;
   for (int64_t n = 1; status != TENON_OK && n < 10000; n++) {
     tenon_library_t *library = NULL;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_library_load(PLANTED("opens"), TENON_LOAD_UNLOADABLE, &library);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(status == TENON_OK || status == TENON_MEMORY);
     tenon_library_release(library);
     CHECK(count_ops() == before);
@@ -453,18 +459,18 @@ TEST("without memory loading fails and leaves nothing") {
   CHECK(status == TENON_OK);
   status = TENON_MEMORY;
   for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) { /* so does a message */
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_library_load(PLANTED("many"), 0, NULL);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK(count_ops() == before);
   }
   CHECK(status == TENON_INVALID);
   status = TENON_MEMORY;
   for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) {
     char *text = NULL;
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_library_inspect(PLANTED("needs_gone"), &text, NULL);
-    tn_memory_fail_after(0, false);
+    fault_end();
     CHECK((status == TENON_OK) == (text != NULL));
     tenon_text_release(text);
   }

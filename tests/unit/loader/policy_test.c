@@ -2,6 +2,7 @@
 #include "rules.h"
 
 #include "base/memory.h"
+#include "faults.h"
 
 /* ---- rules -------------------------------------------------------------------------------------------------------- */
 
@@ -253,18 +254,18 @@ TEST("without memory no file passes that breaks a rule") {
   const tenon_policy_t policy = {sizeof policy, TENON_POLICY_PRIVATE | TENON_POLICY_INERT, 1, 1, &ops, &hash};
   tenon_status_t status = TENON_MEMORY;
   for (int64_t n = 1; status != TENON_OK && n < 1000; n++) { /* the rules are set whole, or not at all */
-    tn_memory_fail_after(n, false);
+    fault_memory(n, false);
     status = tenon_policy_set(&policy);
-    tn_memory_fail_after(0, false);
+    fault_end();
     if (status != TENON_OK) CHECK_STATUS(status, TENON_MEMORY);
     if (status != TENON_OK) LOADS(file, 0);
   }
   CHECK_STATUS(status, TENON_OK);
   for (int64_t n = 1, done = 0; !done && n < 1000; n++) {
     tenon_library_t *library = NULL;
-    tn_memory_fail_after(n, true);
+    fault_memory(n, true);
     status = tenon_library_load(file, 0, &library);
-    tn_memory_fail_after(0, false);
+    fault_end();
     done = status == TENON_DENIED;
     if (!done) CHECK_STATUS(status, TENON_MEMORY);
     CHECK(library == NULL);
@@ -275,9 +276,9 @@ TEST("without memory no file passes that breaks a rule") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   for (int64_t n = 1, done = 0; !done && n < 1000; n++) {
     tn_policy_forget();
-    tn_memory_fail_after(n, true);
+    fault_memory(n, true);
     status = tenon_library_load(file, 0, NULL);
-    tn_memory_fail_after(0, false);
+    fault_end();
     done = status == TENON_DENIED;
     if (!done) CHECK_STATUS(status, TENON_MEMORY);
   }

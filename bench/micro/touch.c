@@ -1,0 +1,11 @@
+/* An operator that looks at one element and writes one, however large its tensors are: what is left is the cost of calling it. */
+#include <tenon/op.h>
+
+static tenon_status_t touch(tenon_call_t *call) {
+  ((float *)call->outputs[0]->data)[0] = ((const float *)call->inputs[0]->data)[0] + 1;
+  return TENON_OK;
+}
+
+TENON_LIBRARY(touch, "1.0.0",
+              TENON_OP("touch(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+                       TENON_KERNEL("cpu", touch)))

@@ -1,0 +1,198 @@
+/* Signal handlers of a child, and what the host makes of it. */
+#include "isolation/crash.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/thread.h"
+#include "isolation/lockdown.h"
+
+/* ---- in the child ----------------------------------------------------------------------------------------------- */
+
+static tn_crash_t *place;
+static int memory_file = -1; /* /proc/self/statm, opened before that is forbidden */
+static _Thread_local int seat = -1;
+static _Thread_local uintptr_t stack_low;
+
+uint64_t tn_memory_used(void) {
+  char text[256];
+  unsigned long pages = 0;
+  if (memory_file < 0) memory_file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t size = memory_file < 0 ? -1 : pread(memory_file, text, sizeof text - 1, 0);
+  if (size <= 0) return 0;
+  text[size] = 0;
+  const char *at = text;
+  for (int field = 0; field < 5 && at; field++) at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+  while (at && *at >= '0' && *at <= '9') pages = pages * 10 + (unsigned long)(*at++ - '0');
+  return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+#if defined(__x86_64__)
+static void arguments_of(const ucontext_t *u, uint64_t *out) {
+  out[0] = (uint64_t)u->uc_mcontext.gregs[REG_RDI], out[1] = (uint64_t)u->uc_mcontext.gregs[REG_RSI];
+  out[2] = (uint64_t)u->uc_mcontext.gregs[REG_RDX];
+}
+static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.gregs[REG_RAX] = value; }
+static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_mcontext.gregs[REG_RSP]; }
+#elif defined(__aarch64__)
+static void arguments_of(const ucontext_t *u, uint64_t *out) { memcpy(out, u->uc_mcontext.regs, 3 * sizeof *out); }
+static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.regs[0] = (uint64_t)value; }
+static uintptr_t stack_of(const ucontext_t *u) { return u->uc_mcontext.sp; }
+#else /* no filter is there */
+static void arguments_of(const ucontext_t *u, uint64_t *out) { (void)u, (void)out; }
+static void answer(ucontext_t *u, int64_t value) { (void)u, (void)value; }
+static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_stack.ss_sp; }
+#endif
+
+/* What the C library and compilers' run times look at by the way: they are told that they may not, and go on. */
+static bool is_by_the_way(const char *path) {
+  static const char *const folders[] = {"/proc/", "/sys/", "/etc/localtime", "/usr/share/zoneinfo/",
+                                        "/usr/lib/locale/"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    if (!strncmp(path, folders[i], strlen(folders[i]))) return true;
+  return false;
+}
+
+static const char *path_of(int number, const uint64_t *arguments) {
+  switch (number) {
+#if defined(__x86_64__)
+  case SYS_open:
+  case SYS_creat:
+  case SYS_unlink:
+  case SYS_rename:
+  case SYS_mkdir:
+#endif
+  case SYS_execve: return (const char *)arguments[0];
+  case SYS_openat:
+  case SYS_unlinkat:
+  case SYS_mkdirat: return (const char *)arguments[1];
+  default: return NULL;
+  }
+}
+
+static bool writes(int number, const uint64_t *arguments) {
+  const uint64_t flags = number == SYS_openat ? arguments[2] : arguments[1];
+  return (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) != 0;
+}
+
+static bool is_open(int number) {
+#if defined(__x86_64__)
+  if (number == SYS_open) return true;
+#endif
+  return number == SYS_openat;
+}
+
+static void die(int signal_number) {
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+static void on_denied(int number, ucontext_t *u) {
+  place->number = number;
+  arguments_of(u, place->arguments);
+  const char *path = path_of(number, place->arguments);
+  if (path && is_open(number) && !writes(number, place->arguments) && is_by_the_way(path)) {
+    answer(u, -13 /* EACCES */);
+    return;
+  }
+  place->kind = number == SYS_exit_group ? TN_CRASH_EXIT : TN_CRASH_DENIED;
+  for (size_t i = 0; path && path[i] && i < sizeof place->path - 1; i++) place->path[i] = path[i];
+  die(SIGKILL);
+}
+
+static void on_signal(int number, siginfo_t *info, void *context) {
+  const uintptr_t address = (uintptr_t)info->si_addr;
+  place->slot = (uint32_t)(seat + 1), place->signal = number;
+  if (number == SIGSYS && info->si_code == 1 /* SYS_SECCOMP */) {
+    on_denied(info->si_syscall, context);
+    return;
+  }
+  const bool has_address = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS);
+  place->address = has_address ? address : UINT64_MAX;
+  place->used = tn_memory_used();
+  const uintptr_t stack = stack_of(context);
+  place->number = has_address && number == SIGSEGV && stack_low && stack < stack_low + (64 << 10) &&
+                  address + (1 << 20) > stack && address < stack + (1 << 20);
+  place->kind = TN_CRASH_SIGNAL;
+  die(number);
+}
+
+void tn_crash_watch(tn_crash_t *crash) {
+  static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+  action.sa_sigaction = on_signal;
+  place = crash;
+  tn_memory_used();
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
+}
+
+void tn_crash_seat(int slot) {
+  enum { SIZE = 64 << 10 };
+  stack_t stack = {.ss_sp = tn_allocate(SIZE), .ss_size = SIZE};
+  seat = slot;
+  stack_low = tn_thread()->stack_low;
+  if (stack.ss_sp) sigaltstack(&stack, NULL);
+}
+
+/* ---- in the host ------------------------------------------------------------------------------------------------ */
+
+static void quote(const char *path, tn_text_t *text) {
+  char copy[sizeof((tn_crash_t *)0)->path];
+  size_t i = 0;
+  for (; path[i] && i < sizeof copy - 1; i++) copy[i] = path[i] >= ' ' && path[i] <= '~' ? path[i] : '?';
+  copy[i] = 0;
+  tn_text_add(text, " '%s'", copy);
+}
+
+static tenon_status_t describe_denied(const tn_crash_t *crash, tn_text_t *text) {
+  const char *does = NULL, *allow = NULL, *name = tn_call_text(crash->number, &does, &allow);
+  const bool opens = is_open(crash->number);
+  const bool is_writing = opens && writes(crash->number, crash->arguments);
+  if (!name) tn_text_add(text, "made the system call %d", crash->number);
+  else tn_text_add(text, "%s", is_writing ? "opened for writing" : does);
+  if (crash->path[0]) quote(crash->path, text);
+  if (name) tn_text_add(text, " (%s)", name);
+  if (opens) allow = is_writing ? "TENON_ALLOW_WRITE" : "TENON_ALLOW_READ";
+  tn_text_add(text, ", which isolation does not allow");
+  if (allow) tn_text_add(text, ": load the library with %s if it may", allow);
+  return TENON_DENIED;
+}
+
+tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t memory, tn_text_t *text) {
+  tn_crash_t c = *crash;
+  c.path[sizeof c.path - 1] = 0;
+  const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (c.kind == TN_CRASH_DENIED && was_killed) return describe_denied(&c, text);
+  if (c.kind == TN_CRASH_EXIT && was_killed) {
+    tn_text_add(text, "ended its process: exit(%d)", (int)(c.arguments[0] & 255));
+    return TENON_ABORTED;
+  }
+  if (WIFEXITED(status)) {
+    tn_text_add(text, "ended its process: exit(%d)", WEXITSTATUS(status));
+    return TENON_ABORTED;
+  }
+  if (was_killed) {
+    tn_text_add(text, "was killed (SIGKILL), not by this host: perhaps by the system, for want of memory");
+    return TENON_ABORTED;
+  }
+  const int number = WTERMSIG(status);
+  const char *name = sigabbrev_np(number);
+  const bool is_known = c.kind == TN_CRASH_SIGNAL && c.signal == number;
+  if (number == SIGABRT) tn_text_add(text, "aborted (SIGABRT)");
+  else if (is_known && c.number == 1) tn_text_add(text, "overflowed its stack (SIGSEGV)");
+  else tn_text_add(text, "crashed: SIG%s", name ? name : "?");
+  if (is_known && c.number != 1 && c.address != UINT64_MAX)
+    tn_text_add(text, " at address 0x%llx", (unsigned long long)c.address);
+  if (is_known && c.used)
+    tn_text_add(text, "; it had %llu MiB of memory, and may have %llu more than Tenon needs there",
+                (unsigned long long)(c.used >> 20), (unsigned long long)(memory >> 20));
+  return TENON_ABORTED;
+}

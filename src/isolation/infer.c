@@ -1,0 +1,100 @@
+/* The stand-in of infer, and what a child asks meanwhile.  Extents that it names must be of this inference, and what was known of
+ * an input stays, whatever it says. */
+#include <tenon/tenon.h>
+
+#include "base/status.h"
+#include "dispatch/infer.h"
+#include "isolation/pack.h"
+#include "isolation/proxy.h"
+
+enum { LIST_MOST = 1 << 16 };
+
+static bool is_mine(const void *context, tenon_dim_t dim) {
+  const tn_inference_t *f = context;
+  if (f->extents) return tn_extents_has(f->extents, dim);
+  return dim.value - INT64_MIN < f->bound_count;
+}
+
+typedef struct asked_t {
+  tenon_infer_t *infer;
+  uint64_t listed; /* bit o: that result's list is there */
+} asked_t;
+
+static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask, tn_wire_t *out) {
+  asked_t *asked = context;
+  tenon_infer_t *infer = asked->infer;
+  const uint64_t first = tn_get(ask), a = tn_get(ask), b = number == TN_ASK_DIM ? tn_get(ask) : 0;
+  (void)x;
+  const bool is_list = number == TN_ASK_LIST && first < infer->op->output_count && a <= LIST_MOST;
+  if (is_list && !(asked->listed >> first & 1)) {
+    asked->listed |= (uint64_t)1 << first;
+    TN_TRY(infer->host->list(infer, (uint32_t)first, (uint32_t)a));
+    const tenon_meta_t *list = infer->outputs[first];
+    tn_put(out, list && list->count ? tenon_dtype_id(list->items[0]->dtype) : 0);
+    return TENON_OK;
+  }
+  const tenon_dim_t left = {(int64_t)a}, right = {(int64_t)b};
+  const bool are_mine =
+      (tenon_is_known(left) || is_mine(infer, left)) && (tenon_is_known(right) || is_mine(infer, right));
+  if (number != TN_ASK_DIM || first > TENON_DIM_TEST_LESS || !are_mine) return ask->failed = true, TENON_INTERNAL;
+  const tenon_dim_t result = infer->host->dim(infer, (uint32_t)first, left, right);
+  tn_inference_t *inference = (tn_inference_t *)infer;
+  if (inference->status != TENON_OK) return inference->status;
+  tn_put(out, (uint64_t)result.value);
+  return TENON_OK;
+}
+
+/* What was not known of a deduced input is, perhaps, now; what was known stays, whatever the child says. */
+static tenon_status_t take_deduced(tn_exchange_t *x, tenon_meta_t *meta, const tn_dim_check_t *check) {
+  tenon_meta_t said;
+  TN_TRY(tn_meta_room(&said));
+  if (!tn_get_meta(&x->reply, &said, false, check))
+    return meta || x->reply.failed ? tn_proxy_nonsense(x, "nothing about an input") : TENON_OK;
+  if (!meta) return tn_proxy_nonsense(x, "something about an input that is absent");
+  const bool is_new = meta->ndim < 0;
+  if (said.ndim < 0 || (!is_new && said.ndim != meta->ndim)) return TENON_OK;
+  for (int32_t d = 0; d < said.ndim; d++)
+    if (is_new || !tenon_is_known(meta->dims[d])) meta->dims[d] = said.dims[d];
+  meta->ndim = said.ndim;
+  return TENON_OK;
+}
+
+static tenon_status_t infer_once(tn_exchange_t *x, tenon_infer_t *infer, uint32_t number) {
+  const tenon_op_t *op = infer->op;
+  const tn_dim_check_t check = {is_mine, infer};
+  TN_TRY(tn_proxy_arguments(x, TN_VERB_INFER, op, number, infer->attrs, infer->state));
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const bool is_known = infer->inputs[i] && op->where && op->where[i] & TN_INPUT_KNOWN;
+    tn_put_meta(&x->call, infer->inputs[i], false);
+    TN_TRY(tn_pack_tensor(x, is_known ? (tenon_tensor_t *)(uintptr_t)infer->inputs[i]->value : NULL, true, false));
+  }
+  for (uint32_t o = 0; o < op->output_count; o++) tn_put_meta(&x->call, infer->outputs[o], true);
+  asked_t asked = {infer, 0};
+  TN_TRY(tn_exchange_call(x, answer_infer, &asked));
+  infer->draws.value = (int64_t)tn_get(&x->reply);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->where && op->where[i] & TN_INPUT_DEDUCED) TN_TRY(take_deduced(x, infer->inputs[i], &check));
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    const bool is_there = tn_get_meta(&x->reply, infer->outputs[o], true, &check);
+    if (x->reply.failed || is_there != (infer->outputs[o] != NULL))
+      return tn_proxy_nonsense(x, "what it infers, and that");
+  }
+  if (!tenon_is_known(infer->draws) || infer->draws.value < -1)
+    return tn_proxy_nonsense(x, "how many numbers it draws, and that");
+  return TENON_OK;
+}
+
+tenon_status_t tn_proxy_infer(tenon_infer_t *infer) {
+  tn_proxy_t *proxy = infer->context;
+  uint32_t number;
+  TN_TRY(tn_proxy_number(proxy, infer->op, &number));
+  tenon_status_t status = TENON_OK;
+  for (int i = 0; i < TN_TRIES; i++) {
+    tn_exchange_t x;
+    TN_TRY(tn_exchange_begin(proxy->client, infer->op->name, &x));
+    status = infer_once(&x, infer, number); /* in scratch: what LIST made of it is the caller's */
+    tn_exchange_end(&x);
+    if (status == TENON_OK || !x.is_bystander) break;
+  }
+  return status;
+}

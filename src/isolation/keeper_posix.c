@@ -1,0 +1,121 @@
+/* The host's side of a keeper, over POSIX. */
+#include "isolation/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/status.h"
+
+extern char **environ;
+
+enum { PATH_SIZE = 4096, ABOVE = 16 /* descriptors that are copied to low numbers are none of those */ };
+
+tenon_status_t tn_keeper_find(char *out_path, size_t capacity) {
+  static const char *const places[] = {"isolate", "libexec/tenon/isolate", "../libexec/tenon/isolate",
+                                       "../../libexec/tenon/isolate"};
+  char own[PATH_SIZE];
+  if (!tn_file_of_address((const void *)places, own, sizeof own)) own[0] = 0;
+  const char *slash = strrchr(own, '/');
+  const int folder = slash ? (int)(slash - own) : 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    int size = snprintf(out_path, capacity, "%.*s/%s", folder, own, places[i]);
+    if (size > 0 && (size_t)size < capacity && tn_file_exists(out_path)) return TENON_OK;
+  }
+  return tn_fail(
+      TENON_NOT_FOUND,
+      "the program that isolated libraries run in, isolate, is in none of ., libexec/tenon, ../libexec/tenon "
+      "and ../../libexec/tenon of %.*s: reinstall Tenon, or build the target isolate",
+      folder, own);
+}
+
+static int spawn_with(const char *path, const int *descriptors, pid_t *out_process) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t none, all;
+  char *const arguments[] = {(char *)(uintptr_t) "tenon-isolate", NULL};
+  sigemptyset(&none), sigfillset(&all);
+  int problem = posix_spawn_file_actions_init(&actions);
+  if (problem) return problem;
+  if ((problem = posix_spawnattr_init(&attributes))) {
+    posix_spawn_file_actions_destroy(&actions);
+    return problem;
+  }
+  problem = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  for (int i = 0; i < TN_FD_OTHERS - TN_FD_ORDERS && !problem; i++)
+    problem = posix_spawn_file_actions_adddup2(&actions, descriptors[i], TN_FD_ORDERS + i);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setpgroup(&attributes, 0); /* what a terminal sends to the host is not for it */
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  if (!problem) problem = posix_spawn(out_process, path, &actions, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return problem;
+}
+
+tenon_status_t tn_keeper_start(int control, int mailbox, tn_keeper_t *out_keeper) {
+  char path[PATH_SIZE];
+  int pair[2], high[3];
+  pid_t process = 0;
+  TN_TRY(tn_keeper_find(path, sizeof path));
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return tn_fail(TENON_UNAVAILABLE, "cannot make a socket: %s", strerror(errno));
+  const int low[3] = {pair[1], control, mailbox};
+  int problem = 0;
+  for (int i = 0; i < 3; i++)
+    if ((high[i] = fcntl(low[i], F_DUPFD_CLOEXEC, ABOVE)) < 0) problem = errno;
+  if (!problem) problem = spawn_with(path, high, &process);
+  for (int i = 0; i < 3; i++)
+    if (high[i] >= 0) close(high[i]);
+  close(pair[1]);
+  if (problem) {
+    close(pair[0]);
+    return tn_fail(TENON_UNAVAILABLE, "cannot run '%s': %s", path, strerror(problem));
+  }
+  *out_keeper = (tn_keeper_t){process, pair[0]};
+  return TENON_OK;
+}
+
+bool tn_keeper_order(const tn_keeper_t *keeper, uint32_t verb, uint32_t child, uint32_t number) {
+  const tn_keeper_order_t order = {verb, child, number};
+  if (!keeper->process) return false;
+  ssize_t sent;
+  do sent = send(keeper->orders, &order, sizeof order, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == sizeof order;
+}
+
+bool tn_keeper_is_alive(tn_keeper_t *keeper) {
+  char byte;
+  if (!keeper->process) return false;
+  ssize_t got = recv(keeper->orders, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+static void reap(pid_t process) {
+  while (waitpid(process, NULL, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void tn_keeper_stop(tn_keeper_t *keeper) {
+  if (!keeper->process) return;
+  shutdown(keeper->orders, SHUT_RDWR); /* it ends its children, and then itself; copies of the socket do not hold it */
+  close(keeper->orders);
+  reap((pid_t)keeper->process);
+  *keeper = (tn_keeper_t){0, -1};
+}
+
+void tn_keeper_forget(tn_keeper_t *keeper) {
+  if (keeper->process) close(keeper->orders);
+  *keeper = (tn_keeper_t){0, -1};
+}
+
+int32_t tn_process_id(void) { return getpid(); }

@@ -1,0 +1,67 @@
+/* Reading and writing messages. */
+#include "isolation/wire.h"
+
+#include <string.h>
+
+void *tn_wire_take(tn_wire_t *wire, uint64_t size) {
+  uint64_t left = wire->size - wire->at;
+  if (wire->failed || size > left || (size + 7) / 8 * 8 > left) return wire->failed = true, NULL;
+  void *place = wire->data + wire->at;
+  wire->at += (size + 7) / 8 * 8;
+  return place;
+}
+
+void tn_put(tn_wire_t *wire, uint64_t number) {
+  void *place = tn_wire_take(wire, sizeof number);
+  if (place) memcpy(place, &number, sizeof number);
+}
+
+void tn_put_bytes(tn_wire_t *wire, const void *data, uint64_t size) {
+  tn_put(wire, size);
+  void *place = tn_wire_take(wire, size);
+  if (place && size) memcpy(place, data, size);
+}
+
+void tn_put_text(tn_wire_t *wire, const char *text) { tn_put_bytes(wire, text, text ? strlen(text) + 1 : 0); }
+
+void tn_put_numbers(tn_wire_t *wire, const void *data, uint64_t count) {
+  void *place = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
+  if (place && count) memcpy(place, data, count * 8);
+  wire->failed |= !place;
+}
+
+uint64_t tn_get(tn_wire_t *wire) {
+  uint64_t number = 0;
+  const void *place = tn_wire_take(wire, sizeof number);
+  if (place) memcpy(&number, place, sizeof number);
+  return number;
+}
+
+int64_t tn_get_between(tn_wire_t *wire, int64_t least, int64_t most) {
+  int64_t number = (int64_t)tn_get(wire);
+  if (number >= least && number <= most) return number;
+  wire->failed = true;
+  return least;
+}
+
+const void *tn_get_bytes(tn_wire_t *wire, uint64_t *out_size) {
+  *out_size = tn_get(wire);
+  const void *place = tn_wire_take(wire, *out_size);
+  if (!place) *out_size = 0;
+  return place;
+}
+
+const char *tn_get_text(tn_wire_t *wire) {
+  uint64_t size;
+  const char *text = tn_get_bytes(wire, &size);
+  if (!text || !size) return NULL;
+  if (!text[size - 1]) return text;
+  wire->failed = true;
+  return NULL;
+}
+
+const void *tn_get_numbers(tn_wire_t *wire, uint64_t count) {
+  const void *place = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
+  wire->failed |= !place;
+  return place;
+}

@@ -1,0 +1,17 @@
+/* What checks say of their calls; see call.h. */
+#include "call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void call_doing(const trial_t *trial, const char *crash_id, const char *how) {
+  char text[1400];
+  trial_describe(trial, NULL, text, sizeof text - 200);
+  size_t used = strlen(text);
+  snprintf(text + used, sizeof text - used, " %s", how);
+  doing(trial, crash_id, text);
+}
+
+void call_drop(tenon_tensor_t **tensors) {
+  for (uint32_t i = 0; i < TRIAL_ARGUMENTS; i++) tenon_tensor_release(tensors[i]), tensors[i] = NULL;
+}

@@ -1,0 +1,121 @@
+/* The operator as a node of a compiled graph: with inputs that change, and with inputs that are constants, which prepare sees and
+ * which lie in memory that nobody can write to. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "call.h"
+#include "core/dtype.h"
+#include "run.h"
+
+static const char *lacks(const subject_t *subject) {
+  const tenon_op_t *op = subject->op;
+  if (!(op->traits & TENON_PURE) || op->traits & TENON_RANDOM) return "calls that are equal do not give equal results";
+  if (!op->input_count) return "it has no inputs";
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].kind == TENON_KIND_TENSORS || op->schema.inputs[i].is_written)
+      return "it takes lists, or writes to an input";
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return "it gives lists";
+  return NULL;
+}
+
+typedef struct node_t { /* a graph of one node */
+  trial_t *trial;
+  tenon_builder_t *builder;
+  tenon_executable_t *executable;
+  tenon_tensor_t *given[TRIAL_ARGUMENTS]; /* inputs of the graph, in order */
+  int32_t given_count;
+} node_t;
+
+/* A copy that cannot be written to; the child's end frees it. */
+static tenon_tensor_t *freeze(const tenon_tensor_t *t) {
+  tenon_tensor_t *frozen = NULL;
+  uint64_t bytes;
+  if (tn_dtype_is(t->dtype, TENON_STRING) || t->detail || !tn_dtype_bytes(t->dtype, tenon_count(t), &bytes))
+    return NULL;
+  void *data = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return NULL;
+  memcpy(data, t->data, bytes);
+  mprotect(data, bytes + 4096, PROT_READ);
+  tenon_tensor_borrow(data, t->dtype, t->ndim, t->shape, NULL, NULL, NULL, &frozen);
+  return frozen;
+}
+
+static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon_edge_t *out_edge) {
+  tenon_tensor_t *t = n->trial->inputs[i], *frozen = is_constant ? freeze(t) : NULL;
+  const char *name = n->trial->op->schema.inputs[i].name;
+  tenon_axis_t axes[TENON_RANK_MAX];
+  tenon_status_t status;
+  if (frozen) {
+    status = tenon_builder_constant(n->builder, name, frozen, out_edge);
+    tenon_tensor_release(frozen);
+    return status;
+  }
+  for (int32_t d = 0; d < t->ndim; d++) axes[d] = (tenon_axis_t){t->shape[d], NULL};
+  n->given[n->given_count++] = t;
+  return tenon_builder_input(n->builder, name, t->dtype, t->ndim, axes, out_edge);
+}
+
+/* Bit i of `constant`: input i is one. */
+static tenon_status_t build(node_t *n, uint64_t constant, tenon_graph_t **out_graph) {
+  const tenon_op_t *op = n->trial->op;
+  tenon_operand_t operands[TRIAL_ARGUMENTS];
+  tenon_edge_t edges[TRIAL_ARGUMENTS], results[TRIAL_ARGUMENTS];
+  tenon_status_t status = tenon_builder_create(&n->builder);
+  for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
+    operands[i] = (tenon_operand_t){n->trial->inputs[i] != NULL, &edges[i]};
+    if (n->trial->inputs[i]) status = add_operand(n, i, constant >> i & 1, &edges[i]);
+  }
+  if (status == TENON_OK)
+    status = tenon_builder_node(n->builder, "node", op, n->trial->attrs, operands, results, (int32_t)op->output_count);
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
+    status = tenon_builder_output(n->builder, op->schema.outputs[o].name, results[o]);
+  if (status == TENON_OK) status = tenon_builder_finish(n->builder, out_graph);
+  return status;
+}
+
+static void check(trial_t *trial, const ran_t *expected, uint64_t constant, const char *how) {
+  node_t n = {.trial = trial};
+  tenon_graph_t *graph = NULL;
+  ran_t ran = {.status = TENON_OK};
+  call_doing(trial, constant ? "alias.inplace" : "graph.values", how);
+  tenon_compile_t compile = {.size = sizeof compile};
+  ran.status = build(&n, constant, &graph);
+  if (ran.status == TENON_OK) ran.status = tenon_executable_create(graph, &compile, &n.executable);
+  if (ran.status == TENON_OK) ran.status = tenon_executable_run(n.executable, n.given, ran.outputs, NULL);
+  const char *differs = ran.status == TENON_OK ? ran_differs(trial, expected, &ran, 4) : tenon_error();
+  if (differs && ran.status != TENON_UNIMPLEMENTED)
+    finding(trial, "graph.values", "a node of a graph gives what a call gives",
+            "look at prepare and at what infer says of it", "%s: %s", how, differs);
+  ran_free(&ran);
+  tenon_executable_release(n.executable), tenon_graph_release(graph), tenon_builder_release(n.builder);
+}
+
+/* Inputs whose values infer wants: no graph has them otherwise. */
+static uint64_t known_inputs(const tenon_op_t *op) {
+  uint64_t known = 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->where && op->where[i] & TN_INPUT_KNOWN) known |= (uint64_t)1 << i;
+  return known;
+}
+
+static void run(const subject_t *subject) {
+  trials_t all = trials(subject, false);
+  for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
+    ran_t expected;
+    run_plainly(t, &expected);
+    if (expected.status == TENON_OK) {
+      check(t, &expected, known_inputs(subject->op), "as a node of a graph");
+      if (subject->op->input_count > 1 && !has_findings())
+        check(t, &expected, ~(uint64_t)1, "as a node whose inputs but the first are constants");
+    }
+    ran_free(&expected);
+  }
+}
+
+const check_t checks_graphs[] = {{"graph.values",
+                                  "A node of a compiled graph, with and without constant inputs, gives what a call "
+                                  "gives, and leaves constants alone.",
+                                  "alias.inplace", lacks, run},
+                                 {NULL, NULL, NULL, NULL, NULL}};

@@ -1,0 +1,29 @@
+/* runner.h: the checks of all operators in child processes, and what came of each. */
+#ifndef CHECK_RUNNER_H
+#define CHECK_RUNNER_H
+
+#include "board.h"
+#include "suite.h"
+
+typedef struct said_t { /* a finding or a note */
+  bool is_note;
+  bool is_by_the_way; /* seen in a call that was about something else */
+  const char *id, *label, *called, *expected, *found, *advice;
+} said_t;
+
+enum { PASSED, FAILED, SKIPPED };
+typedef struct outcome_t {
+  const subject_t *subject;
+  const check_t *check;
+  int32_t kind;
+  const char *why; /* SKIPPED */
+  const said_t *said;
+  int32_t said_count;
+} outcome_t;
+
+/* Calls `tell` for each check of each operator; false: no process could be made, or the like, and `why` was printed. */
+bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcome_t *outcome));
+/* Does --case name this id? */
+bool is_chosen(const char *id);
+
+#endif

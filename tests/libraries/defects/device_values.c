@@ -1,0 +1,5 @@
+/* moved: x, copied by a kernel for sim.  Defect: without the last element.
+ * Found as: device.values */
+#define STREAM call->stream
+#define LESS PLANTED(4, 0)
+#include "moved.h"

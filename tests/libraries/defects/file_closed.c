@@ -1,0 +1,17 @@
+/* twice: 2 x.  Defect: closes a file that is not its own.
+ * Found as: environment.files */
+#include <unistd.h>
+
+#include "defect.h"
+
+static tenon_status_t twice_run(tenon_call_t *call) {
+#ifdef DEFECT
+  close(0);
+#endif
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = 2 * f32_in(call, 0)[i];
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_LIBRARY(defect, "1.0.0",
+  TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", twice_run)))

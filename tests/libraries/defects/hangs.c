@@ -1,0 +1,16 @@
+/* twice: 2 x.  Defect: halves a number below 0 until it is 1.
+ * Found as: crash.hang */
+#include "defect.h"
+
+static tenon_status_t twice_run(tenon_call_t *call) {
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) {
+    float x = f32_in(call, 0)[i];
+    for (volatile float y = x; PLANTED(x < 0, 0) && y != 1;) y = y / 2;
+    f32_out(call, 0)[i] = 2 * x;
+  }
+  return TENON_OK;
+}
+
+/* clang-format off */
+TENON_LIBRARY(defect, "1.0.0",
+  TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", twice_run)))

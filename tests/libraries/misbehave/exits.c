@@ -1,0 +1,11 @@
+/* Ends the process as if all were well. */
+#include <stdlib.h>
+
+#include "misbehave.h"
+
+static tenon_status_t act(tenon_call_t *call) {
+  (void)call;
+  exit(0);
+}
+
+MISBEHAVE(exits, act)

@@ -1,0 +1,4 @@
+/* Behaves. */
+#include "misbehave.h"
+
+MISBEHAVE(halves_well, twice)

@@ -1,0 +1,12 @@
+/* Stops itself, so that it is neither alive nor dead. */
+#include <signal.h>
+
+#include "misbehave.h"
+
+static tenon_status_t act(tenon_call_t *call) {
+  (void)call;
+  raise(SIGSTOP);
+  return TENON_OK;
+}
+
+MISBEHAVE(stops, act)

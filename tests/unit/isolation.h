@@ -1,0 +1,70 @@
+/* What tests of isolated libraries look at: processes, descriptors and mappings that belong to them, by Linux's /proc. */
+#ifndef TENON_TESTS_ISOLATION_H
+#define TENON_TESTS_ISOLATION_H
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MISBEHAVING(name) TEST_LIBRARIES "/misbehave/" name ".so"
+
+static inline int parent_of(int process) {
+  char path[64], text[512], *end;
+  int parent = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", process);
+  FILE *file = fopen(path, "r");
+  if (!file) return 0;
+  if (fgets(text, sizeof text, file) && (end = strrchr(text, ')'))) sscanf(end + 1, " %*c %d", &parent);
+  fclose(file);
+  return parent;
+}
+
+/* Processes of this one, `depth` below it (1: keepers, 2: children); *out_last is one of them. */
+static inline int processes_below(int depth, int *out_last) {
+  DIR *folder = opendir("/proc");
+  int count = 0;
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    int process = atoi(entry->d_name), above = process;
+    for (int i = 0; i < depth && above; i++) above = parent_of(above);
+    if (!process || above != getpid()) continue;
+    count++;
+    if (out_last) *out_last = process;
+  }
+  if (folder) closedir(folder);
+  return count;
+}
+
+static inline int open_descriptors(void) {
+  DIR *folder = opendir("/proc/self/fd");
+  int count = -3; /* ".", "..", and this one */
+  while (folder && readdir(folder)) count++;
+  if (folder) closedir(folder);
+  return count;
+}
+
+/* Does it lie in memory that is shared with a child? */
+static inline int is_shared(const void *address) {
+  char line[512];
+  unsigned long begin, end;
+  int found = 0;
+  FILE *file = fopen("/proc/self/maps", "r");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && (unsigned long)address >= begin && (unsigned long)address < end)
+      found = strstr(line, "memfd:tenon") != NULL;
+  if (file) fclose(file);
+  return found;
+}
+
+static inline int shared_mappings(void) {
+  char line[512];
+  int count = 0;
+  FILE *file = fopen("/proc/self/maps", "r");
+  while (file && fgets(line, sizeof line, file)) count += strstr(line, "memfd:tenon") != NULL;
+  if (file) fclose(file);
+  return count;
+}
+
+#endif
