@@ -59,7 +59,9 @@ enum {
   /* TENON_POLICY_PRIVATE and TENON_POLICY_INERT, for this file */
   TENON_LOAD_STRICT = 1,
   /* tenon_library_release unloads the code with the last handle, operator use included */
-  TENON_LOAD_UNLOADABLE = 2
+  TENON_LOAD_UNLOADABLE = 2,
+  /* it runs in a process of its own, see tenon_library_load_isolated; settings are the defaults */
+  TENON_LOAD_ISOLATED = 4
 };
 
 /* Loads a library: reads the file without running it, then queries, verifies, opens.  `path` with a separator is a path;
@@ -67,6 +69,44 @@ enum {
  * lack), and nowhere else.  Loading a file twice gives the same library.  On failure nothing is registered, and one message
  * lists every offence.  out_library may be NULL: the library then stays until shutdown. */
 TENON_API tenon_status_t tenon_library_load(const char *path, uint32_t flags, tenon_library_t **out_library);
+
+/* What an isolated library may do: nothing of this, unless it is said. */
+enum {
+  TENON_ALLOW_READ = 1,      /* open files for reading, at any time; without it only while it is loaded */
+  TENON_ALLOW_WRITE = 2,     /* write, make and remove files */
+  TENON_ALLOW_NETWORK = 4,   /* sockets */
+  TENON_ALLOW_PROCESSES = 8, /* start processes, run programs */
+  TENON_ALLOW_EXTEND = 16    /* add kernels to operators of other libraries (TENON_EXTEND) */
+};
+#define TENON_ISOLATION_NONE UINT32_MAX /* of deadline_ms and spin_us: no limit; no spinning */
+typedef struct tenon_isolation_t {
+  uint32_t size, allow;  /* TENON_ALLOW_... */
+  uint32_t deadline_ms;  /* of a call; 0: 10 s.  Loading may take 30 s at least */
+  uint32_t spin_us;      /* how long both sides look for a message before they sleep; 0: 50 */
+  uint32_t child_count;  /* processes that calls are spread over, at most 8; 0: one */
+  uint32_t call_count;   /* at once in each of them, at most 8; 0: 8.  More wait for their turn */
+  uint32_t thread_count; /* of a parallel-for in it; 0: as in this process */
+  /* With READ or WRITE: absolute folders, with all that is in them, outside of which files cannot be opened; none: anywhere. */
+  uint32_t readable_count, writable_count;
+  const char *const *readable, *const *writable;
+  uint64_t memory; /* bytes that a process may have beyond what Tenon needs in it; 0: 4 GiB */
+  uint64_t shared; /* bytes of addresses for tensors that are shared with it; 0: 16 GiB */
+} tenon_isolation_t;
+/* Loads a library so that its code runs in processes of its own (docs/isolation.md): calls are forwarded, and a crash, an exit, a
+ * loop without end, too much memory or a system call that it must not make there is an error of that call, which says what
+ * happened; the next call starts the process anew.  isolation NULL: defaults.  Errors, beside those of tenon_library_load:
+ * UNIMPLEMENTED, for what cannot be isolated (devices, bridges, passes, bodies that are graphs, kernels of layers), all of it
+ * listed; PRECONDITION, if the file is loaded already otherwise; UNAVAILABLE, if the system refuses. */
+TENON_API tenon_status_t tenon_library_load_isolated(const char *path, uint32_t flags,
+                                                     const tenon_isolation_t *isolation, tenon_library_t **out_library);
+/* A dense tensor in the memory that an isolated library shares: its operators read and write it where it is.  What lies there
+ * may change under its reader's hands, if the library means harm.  Where that memory is full, or for strings, an ordinary
+ * tensor.  It may outlive the library. */
+TENON_API tenon_status_t tenon_library_tensor_create(tenon_library_t *library, tenon_dtype_t dtype, int32_t ndim,
+                                                     const int64_t *shape, tenon_tensor_t **out_tensor);
+/* What the program `isolate` does, which isolated libraries run in; of no other use.  Gives its exit status. */
+TENON_API int tenon_isolate_main(void);
+
 /* Registers a library that is linked into the program: tenon_library_add(tenon_library_demo(), ...).  `context` is what
  * its functions find in call->context (NULL for libraries built from files); destroy(context) is called when it is gone. */
 TENON_API tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *context, tenon_free_fn destroy,
@@ -79,6 +119,18 @@ TENON_API tenon_status_t tenon_library_inspect(const char *path, char **out_text
  * says what holds it: other handles, bound calls, graphs, executables, libraries that use its operators, a call that is in
  * it on another thread.  Handles of its operators (tenon_op_t) are not valid any more. */
 TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
+/* Reads the library's file anew (path NULL), or another one, and puts it in the place of what is loaded, at once and as a whole; a
+ * file that is unchanged is left alone.  Operators of the same schema (TYPES, SHAPES, WHERE, TRAITS and VERSION too) keep their
+ * handles: calls by old ones go to the new kernels, infer results anew, and get a state anew; each executable is prepared anew at
+ * its next run, while runs that are under way end as they began.  Of others the handles fail from then on, saying so.
+ * PRECONDITION, and everything stays as it was: an operator of another schema, or one that is there no more, is held by a graph,
+ * an executable, a bound call or another library, and the message says what changed and who holds it.  Other errors: as of
+ * tenon_library_load.  What was loaded before stays mapped, and its TENON_OPEN is ended, when the library goes.  Any thread;
+ * others may be calling. */
+TENON_API tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path);
+/* The run-time libraries, ':' between, that a file built with -fsanitize needs loaded before the program ("" : none, or they are
+ * here): what to put into LD_PRELOAD.  NOT_FOUND: they are not installed.  The caller frees the text. */
+TENON_API tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime);
 TENON_API void tenon_library_retain(tenon_library_t *library);
 TENON_API void tenon_library_release(tenon_library_t *library);
 TENON_API const char *tenon_library_name(const tenon_library_t *library);
@@ -177,6 +229,26 @@ TENON_API tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, 
 /* The i-th kernel as text: "cpu avx512 loop f32 -> f32", with `(chosen)` where it is the one in use; NULL past the last.
  * The caller frees it. */
 TENON_API char *tenon_op_kernel(const tenon_op_t *op, int32_t index);
+/* Calls to try, which tests, measurements and fuzzers take: of the operator's SAMPLES (tenon/check.h), or, where it states none,
+ * one that its schema, TYPES and SHAPES alone allow. */
+typedef struct tenon_sample_t {
+  uint32_t size, index; /* index: of the call in SAMPLES */
+  tenon_dtype_t dtype;  /* of the first type variable; no bits: f32 where it is allowed, else another */
+  int64_t extent;       /* of every extent that nothing states; 0: small ones, each another */
+  uint64_t seed;        /* of the elements: equal ones for equal seeds */
+  uint32_t name_count, reserved;
+  const char *const *names; /* extents of the texts by name, and what they are */
+  const int64_t *extents;
+} tenon_sample_t;
+/* At least 1. */
+TENON_API int32_t tenon_op_sample_count(const tenon_op_t *op);
+/* Makes the arguments: out_values has room for all inputs and then all attributes, as tenon_op_call_values takes them.  Tensors
+ * are dense, in host memory, and the caller's until tenon_op_sample_release; attributes' texts and lists are the operator's.
+ * Errors: RANGE past the last; INVALID for a dtype that TYPES do not allow, and where infer refuses what the schema alone gave;
+ * UNIMPLEMENTED for an attribute that nothing is known of: the message then says to add TENON_SAMPLES.  Any thread. */
+TENON_API tenon_status_t tenon_op_sample(const tenon_op_t *op, const tenon_sample_t *options,
+                                         tenon_value_t *out_values);
+TENON_API void tenon_op_sample_release(const tenon_op_t *op, tenon_value_t *values);
 /* What its stub goes over: "pointwise", or as REDUCES says "x over axes"; NULL: it has no stub.  See tenon/iterator.h. */
 TENON_API const char *tenon_op_stub(const tenon_op_t *op);
 typedef struct tenon_stub_slot_t { /* texts live as long as the library that filled it */
@@ -823,6 +895,65 @@ typedef struct tenon_gradient_check_t {
 TENON_API tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, tenon_tensor_t *const *inputs,
                                               int32_t input_count, int32_t output_count,
                                               const tenon_gradient_check_t *options);
+
+/* ---- debugging -------------------------------------------------------------------------------------------------- */
+
+/* docs/debugging.md.  A call in a folder, call.json and a file for each tensor: what TENON_RECORD saves, `tenon replay` repeats
+ * and `tenon check --samples` tries. */
+typedef struct tenon_recording_t tenon_recording_t;
+typedef struct tenon_recording_info_t { /* what it points to lives as long as the recording; NULL, 0: not stated */
+  uint32_t size;
+  tenon_status_t status;                                       /* what the call gave */
+  const char *error;                                           /* its words */
+  const char *op;                                              /* "ns::name" */
+  const char *node;                                            /* of the graph that it was in */
+  const char *kernel;                                          /* that ran: "cpu f32" */
+  const char *device;                                          /* of its tensors: "sim:0" */
+  const char *library, *library_path, *library_hash, *version; /* the last: of Tenon */
+  int32_t input_count, attr_count, output_count, threads;
+  tenon_tensor_t *const *inputs;  /* one for each of the schema, as they were before the call; NULL: absent */
+  tenon_tensor_t *const *written; /* inputs after the call, of those that it writes to; NULL: not stored */
+  tenon_tensor_t *const *outputs; /* what it gave, one for each of the schema; NULL: not stored */
+  const char *const *attr_names;
+  const char *const
+      *attr_texts; /* in the schema's language; NULL: a tensor, a graph, a device: tenon_recording_attrs */
+  uint64_t is_random, seed, offset; /* where its random numbers began */
+  uint64_t state;                   /* calls with one state have one number; 0: the operator has none */
+} tenon_recording_info_t;
+/* Reads it; its operator need not be there.  The error names the file and the place in it. */
+TENON_API tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_recording);
+TENON_API void tenon_recording_release(tenon_recording_t *recording);
+/* `info->size` is the caller's. */
+TENON_API void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_info_t *info);
+/* Its attributes, for that operator; the caller releases them. */
+TENON_API tenon_status_t tenon_recording_attrs(const tenon_recording_t *recording, const tenon_op_t *op,
+                                               tenon_attrs_t **out_attrs);
+/* Writes a call of `op` to a folder that is not there yet.  attrs NULL: defaults.  Of `call` are read: status, error, node,
+ * kernel, inputs, written, outputs (NULL: none is stored), is_random, seed, offset, state; the rest is the operator's. */
+TENON_API tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op, const tenon_value_t *attrs,
+                                              const tenon_recording_info_t *call);
+
+/* Saves calls of the process from here on: those that fail, to folders in `folder`, and says so on stderr. */
+typedef struct tenon_record_t {
+  uint32_t size, flags; /* TENON_RECORD_... */
+  const char *folder;   /* made if it lacks; what lies there stays */
+  const char *ops;      /* "demo::*, core::add": these even when they work; NULL */
+  int32_t most;         /* so many calls, 0: 1000 */
+} tenon_record_t;
+enum { TENON_RECORD_ALL = 1 }; /* all calls */
+/* NULL: no more, and then calls pay nothing.  At the start the environment variables TENON_RECORD (the folder),
+ * TENON_RECORD_ALL=1, TENON_RECORD_OP, TENON_RECORD_MOST say it. */
+TENON_API tenon_status_t tenon_record_set(const tenon_record_t *what);
+/* Says on stderr, when a function of an operator crashes the process (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT), in which call,
+ * with which arguments and what stack, and records the call where TENON_RECORD is on.  Then the handlers that were there before
+ * run, or the process ends as it would have; faults elsewhere are theirs alone.  Calls pay nothing.  0: off again.  Of programs
+ * it is off unless the environment says TENON_CRASH=1; of the command `tenon` it is on. */
+TENON_API tenon_status_t tenon_crash_report(int32_t is_on);
+/* Looks for NaN and infinities in what each call gives: "stop": the first call that gives a NaN, or an infinity though its
+ * inputs have none, fails with ABORTED and words that name node, operator, place, and what the inputs had; "report": those where
+ * they begin are said on stderr; "stop,nan", "report,nan": infinities are fine.  NULL: off, and then calls pay nothing.  Work on
+ * devices is waited for.  At the start the environment variable TENON_NAN says it. */
+TENON_API tenon_status_t tenon_nan_set(const char *what);
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
