@@ -234,6 +234,7 @@ static bool read_value(reader_t *r, tn_json_t *out) {
 }
 
 tenon_status_t tn_json_read(const char *data, size_t size, tn_arena_t *arena, const tn_json_t **out_root) {
+  if (!size) data = ""; /* of an empty file there is none */
   reader_t r = {data, data + size, data, 1, 0, arena, TENON_OK};
   tn_json_t *root = tn_arena_array(arena, 1, sizeof *root);
   if (!root) return tn_no_memory("a JSON text", 0);

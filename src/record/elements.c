@@ -9,6 +9,8 @@
 #include "core/tensor.h"
 #include "record/record.h"
 
+#define BYTES_MOST ((int64_t)1 << 40) /* no recorded tensor spans more */
+
 typedef struct layout_t { /* what call.json says of a tensor */
   tenon_dtype_t dtype;    /* no bits: as its file has it */
   int32_t ndim;           /* -1: as its file has it */
@@ -104,7 +106,7 @@ static tenon_status_t make_room(const tn_json_t *json, const layout_t *layout, t
   fits = fits && !__builtin_sub_overflow(high, low, &end) && tn_add(end, 1, &end) && tn_mul(end, size, &bytes) &&
          tn_add(bytes, 2 * TN_ALIGNMENT, &bytes) && tn_mul(low, size, &low);
   if (!fits) return tn_json_fail(json, "strides that reach farther than memory does");
-  char *block = tn_allocate_zero(1, (size_t)bytes);
+  char *block = bytes < BYTES_MOST ? tn_allocate_zero(1, (size_t)bytes) : NULL;
   if (!block) return (void)tn_json_fail(json, "no memory for strides that reach so far"), TENON_MEMORY;
   uintptr_t first = (uintptr_t)block + (uintptr_t)-low;
   uintptr_t shift = ((uintptr_t)layout->misaligned - first) % TN_ALIGNMENT;

@@ -110,6 +110,14 @@ TEST("what is no JSON is refused by its place") {
   }
 }
 
+TEST("an empty file is one without a value") {
+  tn_arena_t arena = {NULL};
+  const tn_json_t *root;
+  CHECK_STATUS(tn_json_read(NULL, 0, &arena, &root), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "expected a value of JSON, found the end");
+  tn_arena_clear(&arena);
+}
+
 TEST("nesting has a bound") {
   for (int depth = 64; depth <= 65; depth++) {
     char text[140] = "";
