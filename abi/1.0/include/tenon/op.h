@@ -371,7 +371,7 @@ typedef struct tenon_descriptor_t {
 #define TENON_LAYOUT                                                                                        \
   ((uint32_t)sizeof(tenon_tensor_t) | (uint32_t)sizeof(tenon_value_t) << 8 | (uint32_t)sizeof(tenon_item_t) << 16 | \
    (uint32_t)sizeof(tenon_string_t) << 24)
-typedef char tenon_layout_t[sizeof(void *) != 8 || /* 32-bit machines are not supported by contract 1 */
+typedef char tenon_layout_t[sizeof(void *) == 8 && /* 32-bit machines are not supported by contract 1 */
                                     (sizeof(tenon_tensor_t) == 64 && offsetof(tenon_tensor_t, keys) == 48 &&
                                      sizeof(tenon_value_t) == 16 && sizeof(tenon_item_t) == 32 &&
                                      sizeof(tenon_meta_t) == 96 && offsetof(tenon_call_t, accumulate) == 104 &&
