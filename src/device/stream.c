@@ -59,10 +59,16 @@ static tenon_stream_t *ended(tn_ordinal_t *o) {
   return s;
 }
 
-/* One that nobody holds any more, and that works. */
+/* One that nobody holds any more, and that works: what its last holder left in it is done.  Else a failure of that would be the
+ * next holder's. */
 static tenon_stream_t *idle(tn_ordinal_t *o) {
-  for (tenon_stream_t *s = o->streams; s; s = s->next)
-    if (s != o->first && !s->references && s->native && !s->is_imported && !s->failed) return s;
+  for (tenon_stream_t *s = o->streams; s; s = s->next) {
+    tenon_fault_t fault = {.size = sizeof fault};
+    if (s == o->first || s->references || !s->native || s->is_imported || s->failed) continue;
+    tenon_status_t status = o->table->stream_query(&o->context, s->native, &fault);
+    if (status == TENON_OK) return s;
+    if (status != TENON_UNAVAILABLE) __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE); /* nobody is told: renew */
+  }
   return NULL;
 }
 
