@@ -21,7 +21,7 @@ part command "$python" tests/acceptance/command_test.py
 part errors "$python" tests/acceptance/errors_test.py
 data=$("$python" -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')
 # Not --isolate: its children end without writing their counters.
-part onnx $build/tenon verify --shape-only '*bernoulli*' --shape-only 'test_training_dropout*' "$data"/{node,simple,pytorch-operator,pytorch-converted,light}/*/
+part onnx $build/tenon verify --shape-only '*bernoulli*' --shape-only 'test_training_dropout*' "$data"/{node,simple,pytorch-operator,pytorch-converted}/*/
 part python "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Names Shapes Tensors
 [ ! -x .venv-zoo/bin/python ] || part autograd .venv-zoo/bin/python tests/acceptance/autograd_test.py
 python3 scripts/coverage.py $build --at-least 90:src --at-least 95:src/loader --at-least 95:src/import \
