@@ -213,7 +213,7 @@ static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   int alike = dy->ndim == y->ndim;
   for (int32_t i = 0; alike && i < y->ndim; i++) alike = !dim_differ(dy->dims[i], y->dims[i]);
   if (!alike)
-    return tenon_fail(infer, TENON_INVALID, "dy %s and y %s must be alike", dims_text(dy->dims, dy->ndim).text,
+    return tenon_fail(infer, TENON_INVALID, "dy %s has not the shape of y, %s", dims_text(dy->dims, dy->ndim).text,
                       dims_text(y->dims, y->ndim).text);
   int32_t axis = 0;
   if (y->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, y->ndim, &axis));
