@@ -91,8 +91,9 @@ static tenon_status_t read_description(tn_client_t *client, uint32_t index) {
   if (size > TN_DESCRIPTION_SIZE) return tn_fail(TENON_INTERNAL, "its process describes it with too many bytes");
   unsigned char *copy = tn_allocate((size_t)size + 1);
   if (!copy) return tn_no_memory("the description of a library", (size_t)size);
-  memcpy(copy, tn_post_description(client->share->base, index), size);
-  const uint64_t at = (uint64_t)(tn_post_description(NULL, index) - (unsigned char *)NULL);
+  const unsigned char *description = tn_post_description(client->share->base, index);
+  memcpy(copy, description, size);
+  const uint64_t at = (uint64_t)(description - (const unsigned char *)client->share->base);
   tn_shared_forget(client->share->descriptor, at, (size + 4095) / 4096 * 4096);
   if (!client->description) {
     client->description = copy, client->description_size = size;
