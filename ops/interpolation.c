@@ -20,6 +20,8 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
                          " and %" PRId64,
                          count, count_of(r->scales), count_of(r->sizes));
   int crop = r->attrs[RESIZE_COORDINATES].as.i == TF_CROP_AND_RESIZE;
+  if ((given && given->ndim != 1) || (crop && r->roi && r->roi->ndim != 1))
+    return r->host->fail(r->context, TENON_INVALID, "scales, sizes and roi have one axis each");
   if (crop && count_of(r->roi) != 2 * count)
     return r->host->fail(r->context, TENON_INVALID,
                          "roi has %" PRId64 " numbers; two for each of %" PRId64 " axes are wanted", count_of(r->roi),

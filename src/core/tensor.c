@@ -260,17 +260,33 @@ tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int6
   return over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
 }
 
+/* The bytes that strides reach, from the lowest of them on; false: not within 62 bits. */
+static bool reach(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t *out_low,
+                  uint64_t *out_size) {
+  int64_t low = 0, high = 0, element = dtype.bits / 8, far;
+  if (!element) return true; /* packed dtypes are dense */
+  for (int32_t i = 0; i < ndim; i++)
+    if (!tn_mul(shape[i] - 1, strides[i], &far) || !tn_add(far < 0 ? low : high, far, far < 0 ? &low : &high))
+      return false;
+  if (!tn_mul(low, element, &low) || !tn_mul(high, element, &high) || !tn_add(high, element, &high)) return false;
+  if (high > (int64_t)1 << 61 || low < -((int64_t)1 << 61)) return false;
+  *out_low = low, *out_size = (uint64_t)(high - low);
+  return true;
+}
+
 tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                    const int64_t *strides, tenon_free_fn release, void *context,
                                    tenon_tensor_t **out_tensor) {
-  int64_t count;
+  int64_t count, low = 0;
   uint64_t size;
   tn_storage_t *storage;
   if (tn_dtype_is(dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
   if (!data && count > 0) return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
-  TN_TRY(tn_storage_create(data, size, release, context, &storage));
-  tenon_status_t status = tn_tensor_over(storage, storage->data, dtype, ndim, shape, strides, out_tensor);
+  if (strides && count > 0 && !reach(dtype, ndim, shape, strides, &low, &size))
+    return tn_fail(TENON_INVALID, "strides reach farther than 62 bits");
+  TN_TRY(tn_storage_create(data ? (char *)data + low : NULL, size, release, context, &storage));
+  tenon_status_t status = tn_tensor_over(storage, data ? data : storage->data, dtype, ndim, shape, strides, out_tensor);
   if (status != TENON_OK && release) storage->release = NULL; /* the caller keeps its memory */
   tn_storage_release(storage);
   return status;

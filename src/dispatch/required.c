@@ -31,23 +31,29 @@ static tenon_status_t check_header(tenon_call_t *call, const tenon_tensor_t *t) 
 
 /* ---- resize ------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a storage before the tensor's first element. */
-static uint64_t offset_of(const tenon_tensor_t *t) {
+/* The bytes of a tensor's memory that are known: its storage's, and of memory that was lent those of its elements. */
+static void memory_of(const tenon_tensor_t *t, char **out_begin, char **out_end) {
   const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
-  return t->data && storage->data ? (uint64_t)(tn_address(t) - (const char *)storage->data) : 0;
+  char *begin, *end;
+  *out_begin = storage->data, *out_end = *out_begin + storage->size;
+  if (!tn_place_span(t, &begin, &end)) return;
+  if (begin < *out_begin) *out_begin = begin;
+  if (end > *out_end) *out_end = end;
 }
 
-static tenon_status_t grow(tenon_tensor_t *t, uint64_t size) {
+/* Gives it `size` bytes for elements, behind what lies before the first of them. */
+static tenon_status_t make_room(tenon_tensor_t *t, uint64_t size) {
   tn_tensor_t *own = (tn_tensor_t *)t;
   tenon_tensor_t *memory;
-  int64_t bytes = (int64_t)size;
-  uint64_t offset = offset_of(t);
+  char *begin, *end;
+  memory_of(t, &begin, &end);
+  const uint64_t offset = t->data && begin ? (uint64_t)(tn_address(t) - begin) : 0, known = (uint64_t)(end - begin);
+  int64_t bytes = (int64_t)(offset + size);
+  if (offset + size <= known) return TENON_OK;
   TN_TRY(tn_place_create(t->device, tenon_dtype(TENON_U8), 1, &bytes, &memory));
   tn_storage_t *storage = ((tn_tensor_t *)memory)->storage;
   tenon_status_t status = TENON_OK;
-  if (own->storage->data)
-    status =
-        tn_place_copy(tn_bytes_of(t, own->storage->data), tn_bytes_of(memory, tn_address(memory)), own->storage->size);
+  if (begin) status = tn_place_copy(tn_bytes_of(t, begin), tn_bytes_of(memory, tn_address(memory)), known);
   if (status == TENON_OK) {
     tn_storage_retain(storage);
     tn_storage_release(own->storage);
@@ -77,8 +83,7 @@ static tenon_status_t resize(tenon_call_t *call, tenon_tensor_t *t, int32_t ndim
   if (ndim == t->ndim && !memcmp(shape, t->shape, (size_t)ndim * sizeof *shape) && !(t->keys & TN_TENSOR_UNSET))
     return TENON_OK; /* as it lies, in any strides */
   TN_TRY(tn_tensor_room(t, ndim));
-  uint64_t end = offset_of(t) + size;
-  if (!is_meta(t) && end > ((tn_tensor_t *)t)->storage->size) TN_TRY(grow(t, end));
+  if (!is_meta(t)) TN_TRY(make_room(t, size));
   return set_geometry(t, ndim, shape, NULL), TENON_OK;
 }
 
@@ -112,19 +117,13 @@ static tenon_status_t set_tensor_run(tenon_call_t *call) {
   return set(call, call->inputs[0], s, tn_address(s), s->ndim, s->shape, s->strides);
 }
 
-/* Where the memory of a source ends: of its storage, and of memory that was lent at least of its own elements. */
 static tenon_status_t check_bounds(tenon_call_t *call, const tenon_tensor_t *source, const tenon_tensor_t *wanted) {
-  const tn_storage_t *storage = ((const tn_tensor_t *)source)->storage;
-  char *begin = storage->data, *end = begin + storage->size, *own_begin, *own_end, *from, *to;
-  if (tn_place_span(source, &own_begin, &own_end)) {
-    if (own_begin < begin) begin = own_begin;
-    if (own_end > end) end = own_end;
-  }
+  char *begin, *end, *from, *to;
+  memory_of(source, &begin, &end);
   if (is_meta(source) || !tn_place_span(wanted, &from, &to) || (from >= begin && to <= end)) return TENON_OK;
   return tenon_fail(call, TENON_RANGE,
                     "these elements would lie in bytes %" PRId64 " to %" PRId64 " of a storage of %" PRId64 " bytes",
-                    (int64_t)(from - (char *)storage->data), (int64_t)(to - (char *)storage->data),
-                    (int64_t)(end - begin));
+                    (int64_t)(from - begin), (int64_t)(to - begin), (int64_t)(end - begin));
 }
 
 static tenon_status_t set_strided_run(tenon_call_t *call) {

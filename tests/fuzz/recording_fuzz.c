@@ -37,6 +37,11 @@ static void begin(void) {
 
 static const char *look(const tenon_tensor_t *tensor) {
   tenon_tensor_t *copy = NULL;
+  const char *wrong = NULL;
+  if (tensor && tenon_dtype_id(tensor->dtype) == TENON_LIST) {
+    for (int64_t i = 0; i < tensor->shape[0] && !wrong; i++) wrong = look(tenon_item(tensor, i));
+    return wrong;
+  }
   if (!tensor || tenon_count(tensor) > 1 << 20) return NULL; /* of one number, without strides */
   tenon_status_t status = tenon_tensor_copy(tensor, &copy);
   tenon_tensor_release(copy);
