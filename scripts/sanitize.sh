@@ -34,7 +34,7 @@ for preset in asan tsan; do
   [ $status -eq 0 ] && echo "1 passed, 0 failed, 0 skipped" >>"$log"
   add "$log" $status
   echo "$preset: an MXNet library: $(tail -1 "$log")"
-  [ -z "$left_out" ] || { skipped=$((skipped + 1)); echo "skip: tests of one thread under the thread sanitizer (operators, core, import, ONNX cases): make sanitize runs them"; continue; }
+  [ -z "$left_out" ] || { skipped=$((skipped + 1)); echo "skip: tests of one thread under the thread sanitizer (operators, core, import, failures, fuzz corpora, ONNX cases): make sanitize runs them"; continue; }
   data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')
   step=1
   [ "$share" = quick ] && step=4

@@ -21,7 +21,7 @@
 #include "device/there.h"
 
 #include "device/refusing.h"
-#ifdef HAS_ASAN
+#ifdef IS_INSTRUMENTED
 #include <sanitizer/lsan_interface.h>
 size_t __sanitizer_get_current_allocated_bytes(void); /* gcc installs no header of it */
 #else
@@ -65,7 +65,7 @@ static int64_t entries(const char *path) {
 }
 
 static held_t held(void) {
-#ifdef HAS_ASAN
+#ifdef IS_INSTRUMENTED
   int64_t bytes = (int64_t)__sanitizer_get_current_allocated_bytes();
 #else
   int64_t bytes = allocator_held();
