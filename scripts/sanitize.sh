@@ -3,7 +3,7 @@
 # and undefined, and under the thread sanitizer those that may have threads (operators run on one here, see OMP_NUM_THREADS).
 set -uo pipefail
 share=$1 passed=0 failed=0 skipped=0
-export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1
 add() { # adds a total line up; shows what failed
   local log=$1 status=$2 line p f s
   line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$log" | tail -1)

@@ -284,7 +284,7 @@ tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
   if (!data && count > 0) return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
   if (strides && count > 0 && !reach(dtype, ndim, shape, strides, &low, &size))
-    return tn_fail(TENON_INVALID, "strides reach farther than 62 bits");
+    return tn_fail(TENON_INVALID, "strides reach further than 62 bits");
   TN_TRY(tn_storage_create(data ? (char *)data + low : NULL, size, release, context, &storage));
   tenon_status_t status = tn_tensor_over(storage, data ? data : storage->data, dtype, ndim, shape, strides, out_tensor);
   if (status != TENON_OK && release) storage->release = NULL; /* the caller keeps its memory */
