@@ -17,7 +17,8 @@
 #include "base/thread.h"
 #include "device/pool.h"
 
-static fault_plan_t plan; /* changed while nothing is armed */
+static fault_plan_t plan; /* under the lock: threads of devices may still ask while the next one is made */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool armed, limited;
 static atomic_llong asked[FAULT_KINDS], turn, failures, left;
 static _Thread_local int paused;
@@ -25,7 +26,9 @@ static _Thread_local int paused;
 void fault_begin(const fault_plan_t *wanted) {
   tn_thread_t *thread = tn_thread();
   atomic_store(&armed, false);
+  pthread_mutex_lock(&lock);
   plan = *wanted;
+  pthread_mutex_unlock(&lock);
   for (int kind = 0; kind < FAULT_KINDS; kind++) atomic_store(&asked[kind], 0);
   atomic_store(&turn, 0), atomic_store(&failures, 0);
   tn_kept_clear(thread);
@@ -43,17 +46,26 @@ int64_t fault_count(fault_kind_t kind) { return kind == FAULT_KINDS ? atomic_loa
 
 int64_t fault_failures(void) { return atomic_load(&failures); }
 
-static bool by_chance(uint64_t n) { /* SplitMix64's mixing */
-  uint64_t x = plan.seed + n * 0x9E3779B97F4A7C15u;
+static fault_plan_t plan_now(void) {
+  pthread_mutex_lock(&lock);
+  const fault_plan_t now = plan;
+  pthread_mutex_unlock(&lock);
+  return now;
+}
+
+static bool by_chance(const fault_plan_t *now, uint64_t n) { /* SplitMix64's mixing */
+  uint64_t x = now->seed + n * 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u, x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return plan.share && (x ^ (x >> 31)) % plan.share == 0;
+  return now->share && (x ^ (x >> 31)) % now->share == 0;
 }
 
 bool fault_ask(fault_kind_t kind) {
-  if (!atomic_load_explicit(&armed, memory_order_relaxed) || paused || !(plan.kinds >> kind & 1)) return false;
+  if (!atomic_load_explicit(&armed, memory_order_relaxed) || paused) return false;
+  const fault_plan_t now = plan_now();
+  if (!(now.kinds >> kind & 1)) return false;
   atomic_fetch_add(&asked[kind], 1);
-  int64_t n = atomic_fetch_add(&turn, 1) + 1, times = plan.times ? plan.times : 1;
-  bool fails = plan.at ? n >= plan.at && n - plan.at < times : by_chance((uint64_t)n);
+  int64_t n = atomic_fetch_add(&turn, 1) + 1, times = now.times ? now.times : 1;
+  bool fails = now.at ? n >= now.at && n - now.at < times : by_chance(&now, (uint64_t)n);
   if (fails && atomic_fetch_add(&failures, 1) == 0 && getenv("FAULT_SAY")) { /* the first of each plan */
     void *callers[32];
     paused++;
