@@ -66,8 +66,9 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
 static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   const tn_node_t *node = step->node;
   const tenon_op_t *op = node->op;
-  const tn_kernel_t *kernel = op->cpu->only;
-  if (op->cpu->by_dtype) {
+  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* a reload puts another there */
+  const tn_kernel_t *kernel = slot->only;
+  if (slot->by_dtype) {
     const tenon_operand_t *operand = op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
     if (!operand || !operand->count) return TENON_OK;
     kernel = tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
