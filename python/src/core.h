@@ -137,9 +137,10 @@ PyObject *attribute_object(const tenon_argument_t *of); /* its default; None: it
 
 bool operators_add(PyObject *module);
 PyObject *operator_new(const tenon_op_t *op);
-/* Their library is being unloaded: calls of all objects that stand for one of them fail from here on, or, is_ended false, work
- * again.  False: a call of one is on its way. */
-bool operators_end(const tenon_op_t *const *ops, int32_t count, bool is_ended);
+/* Their library is being unloaded: calls of all objects that stand for one of them fail from here on.  False: a call of one is
+ * on its way.  operators_settle says how it went: they have ended for good, or work again. */
+bool operators_end(const tenon_op_t *const *ops, int32_t count);
+void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloaded);
 extern lock_t libraries_lock; /* none is unloaded while it is held */
 bool libraries_add(PyObject *module);
 bool dispatch_add(PyObject *module);    /* dispatch.c */

@@ -234,15 +234,16 @@ static PyObject *end(library_t *self) {
   const tenon_op_t **ops = all_ops(self, &count);
   PyObject *key = ops ? PyLong_FromVoidPtr(self->library) : PyErr_NoMemory();
   if (!key) return free(ops), NULL;
-  const bool is_quiet = operators_end(ops, count, true);
+  const bool is_quiet = operators_end(ops, count);
   tenon_status_t status = is_quiet ? tenon_library_unload(self->library) : TENON_UNAVAILABLE;
   if (!is_quiet)
     PyErr_Format(error_class, "cannot unload library %s: a call of one of its operators is on its way",
                  tenon_library_name(self->library));
+  operators_settle(ops, count, status == TENON_OK);
   if (status == TENON_OK) {
     self->library = NULL;
     if (PyDict_DelItem(loaded, key) != 0) PyErr_Clear(); /* it was there */
-  } else operators_end(ops, count, false);
+  }
   free(ops), Py_DECREF(key);
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;

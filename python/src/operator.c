@@ -163,9 +163,11 @@ static PyObject *operator_text(PyObject *object) {
 }
 
 static PyObject *get_handle(PyObject *object, void *unused) {
-  const operator_t *self = (operator_t *)object;
+  operator_t *self = (operator_t *)object;
+  place_t *place = operator_hold(self);
   (void)unused;
-  return PyLong_FromVoidPtr(self->is_ended ? NULL : (void *)(uintptr_t)self->op);
+  PyObject *handle = PyLong_FromVoidPtr(place ? (void *)(uintptr_t)self->op : NULL);
+  return operator_leave(place), handle;
 }
 
 /* ---- the type ----------------------------------------------------------------------------------------------------- */
@@ -224,17 +226,29 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
 }
 
 /* Who calls counts itself, and then looks whether the operator has ended; this ends it, and then looks at the counts. */
-bool operators_end(const tenon_op_t *const *ops, int32_t count, bool is_ended) {
+bool operators_end(const tenon_op_t *const *ops, int32_t count) {
   size_t calls = 0;
   lock_take(&live_lock);
   for (operator_t *o = live; o; o = o->next)
     for (int32_t i = 0; i < count; i++) {
       if (o->op != ops[i]) continue;
-      o->is_ended = is_ended;
+      o->is_ended = true;
       for (int k = 0; k < PLACES; k++) calls += shared_get(&o->places[k].calls);
     }
   lock_give(&live_lock);
   return !calls;
+}
+
+void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloaded) {
+  lock_take(&live_lock);
+  for (operator_t *o = live; o; o = o->next)
+    for (int32_t i = 0; i < count; i++) {
+      if (o->op != ops[i]) continue;
+      if (!is_unloaded) o->is_ended = false;
+      else o->op = NULL; /* another may come to lie at that address, which is not this one */
+      break;
+    }
+  lock_give(&live_lock);
 }
 
 PyObject *operator_ended(const operator_t *self) {

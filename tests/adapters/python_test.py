@@ -488,6 +488,30 @@ class Names(unittest.TestCase):
             tenon.ops.gone.seven
         self.assertEqual(repr(seven), "<tenon operator gone::seven>")
 
+        class Unloads:  # while the operator that it is given to looks at it
+            def __init__(self, library):
+                self.library = library
+
+            def __dlpack_device__(self):
+                self.library.unload()
+
+            def __dlpack__(self, **_):
+                self.library.unload()
+        for _ in range(20):  # what is loaded next tends to lie where the last one lay
+            once = tenon.load(path, unloadable=True)
+            past, at = once.seven, once.seven.handle
+            once.unload()
+            once = tenon.load(path, unloadable=True)
+            with self.assertRaisesRegex(tenon.Error, "a call of one of its operators is on its way"):
+                once.seven(Unloads(once))
+            self.assertEqual(float(once.seven(np.ones(1, np.float32))), 7)
+            with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
+                past(np.ones(1, np.float32))
+            same = once.seven.handle == at
+            once.unload()
+            if same:
+                break
+
     def test_isolated_libraries(self):
         source, path = os.path.join(FOLDER, "apart.c"), os.path.join(FOLDER, "apart.so")
         with open(source, "w", encoding="utf-8") as file:
