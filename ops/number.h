@@ -11,17 +11,17 @@ static inline uint16_t f16_of_float(float x) { return (uint16_t)format_encode(&f
 static inline float float_of_bf16(uint16_t code) { return bf16_decode(code); }
 static inline uint16_t bf16_of_float(float x) { return (uint16_t)bf16_encode(x); }
 
-#define NUMBERS_(X)                                                                                                    \
-  X(F32, float)                                                                                                        \
-  X(F64, double)                                                                                                       \
-  X(I8, int8_t)                                                                                                        \
-  X(I16, int16_t)                                                                                                      \
-  X(I32, int32_t) X(I64, int64_t) X(BOOL, uint8_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+/* clang-format off */
+#define NUMBERS_(X) /* dtype, its type, and what a double becomes first: out of range of a type C leaves open what happens */ \
+  X(F32, float, ) X(F64, double, ) X(BOOL, uint8_t, 0 != )                                                             \
+  X(I8, int8_t, tn_int64) X(I16, int16_t, tn_int64) X(I32, int32_t, tn_int64) X(I64, int64_t, tn_int64)                \
+  X(U8, uint8_t, tn_uint64) X(U16, uint16_t, tn_uint64) X(U32, uint32_t, tn_uint64) X(U64, uint64_t, tn_uint64)
+/* clang-format on */
 
 /* Element i of dense memory, as a double: 64-bit integers beyond 2^53 are rounded.  Other dtypes read as 0. */
 static inline double number_get(tenon_dtype_t dtype, const void *data, int64_t i) {
   switch (tenon_dtype_id(dtype)) {
-#define CASE(id, type)                                                                                                 \
+#define CASE(id, type, whole)                                                                                          \
   case TENON_##id: return (double)((const type *)data)[i];
     NUMBERS_(CASE)
 #undef CASE
@@ -30,11 +30,11 @@ static inline double number_get(tenon_dtype_t dtype, const void *data, int64_t i
   default: return 0.0;
   }
 }
-/* The value must be one that the dtype can hold. */
+/* Integers lose the fraction and keep the low bits; NaN is 0, and beyond 64 bits it is the nearest number. */
 static inline void number_set(tenon_dtype_t dtype, void *data, int64_t i, double value) {
   switch (tenon_dtype_id(dtype)) {
-#define CASE(id, type)                                                                                                 \
-  case TENON_##id: ((type *)data)[i] = (type)value; break;
+#define CASE(id, type, whole)                                                                                          \
+  case TENON_##id: ((type *)data)[i] = (type)(whole(value)); break;
     NUMBERS_(CASE)
 #undef CASE
   case TENON_F16: ((uint16_t *)data)[i] = f16_of_float((float)value); break;

@@ -1,7 +1,7 @@
 /* Numbers as text, see number_text.h.  The C library converts; what is done here is to keep the locale's decimal point
  * out, and to find the shortest digits.  Invariant: nothing is allocated, any thread may call. */
 #include "number_text.h"
-#include <math.h>
+#include "simd/math.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,7 @@ int core_integer_of_text(tenon_string_t text, int64_t *out) {
   }
   if (!core_number_of_text(text, &real)) return 0;
   /* a fraction, an exponent, or out of range: NaN is 0, the rest ends where int64_t does */
-  *out = real >= 0x1p63 ? INT64_MAX : real >= -0x1p63 ? (int64_t)real : real < 0 ? INT64_MIN : 0;
+  *out = tn_int64(real);
   return 1;
 }
 

@@ -1,6 +1,6 @@
 /* Windows put back where they were taken: col2im, which adds up the columns of a convolution's windows, and max_unpool,
  * which puts maxima back to their places.
- * Invariant: sums are formed in doubles, in the order of the columns. */
+ * Invariant: sums are formed in doubles, in the order of the columns; those of integers wrap around. */
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
