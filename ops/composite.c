@@ -67,8 +67,8 @@ tenon_status_t core_product(tenon_call_t *call, int use, tenon_tensor_t *a, teno
   return INVOKE(call, use, attrs, out, a, b);
 }
 
-tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least, tenon_infer_fn forward) {
-  const tenon_meta_t *dy = infer->inputs[0], *x = infer->inputs[1];
+tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward, tenon_meta_t *const *of) {
+  const tenon_meta_t *dy = infer->inputs[0], *x = of[0];
   tenon_dim_t dims[TENON_RANK_MAX], strides[TENON_RANK_MAX], values[64];
   tenon_meta_t result = {.size = sizeof result,
                          .dtype = x->dtype,
@@ -78,21 +78,47 @@ tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t
                *results[64] = {&result};
   tenon_meta_t *const *inputs = infer->inputs, *const *outputs = infer->outputs;
   tenon_status_t status = TENON_OK;
-  if (x->ndim < least)
-    return tenon_fail(infer, TENON_INVALID, "%s has %d axes; expected at least %d", dims_text(x->dims, x->ndim).text,
-                      x->ndim, least);
   result.values = values, result.ndim = x->ndim;
   for (int32_t d = 0; d < x->ndim; d++) dims[d] = x->dims[d];
-  infer->inputs = inputs + 1, infer->outputs = results; /* in place: what is given is part of the host's */
+  infer->inputs = of, infer->outputs = results; /* in place: what is given is part of the host's */
   if (forward) status = forward(infer);
   infer->inputs = inputs, infer->outputs = outputs;
   TENON_TRY(status);
+  if (result.ndim < 0) return TENON_OK;
   int wrong = dy->ndim != result.ndim;
   for (int32_t d = 0; !wrong && d < dy->ndim; d++) wrong = dim_differ(dy->dims[d], dims[d]);
-  if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "the gradient %s is not of the result's shape %s",
-                      dims_text(dy->dims, dy->ndim).text, dims_text(dims, result.ndim).text);
+  if (!wrong) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID, "the gradient %s is not of the result's shape %s",
+                    dims_text(dy->dims, dy->ndim).text, dims_text(dims, result.ndim).text);
+}
+
+tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least, tenon_infer_fn forward) {
+  const tenon_meta_t *x = infer->inputs[1];
+  if (x->ndim < least)
+    return tenon_fail(infer, TENON_INVALID, "%s has %d axes; expected at least %d", dims_text(x->dims, x->ndim).text,
+                      x->ndim, least);
+  TENON_TRY(core_gradient_check(infer, forward, infer->inputs + 1));
   return core_gradients_infer(infer, 1, count);
+}
+
+tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_infer_fn forward, tenon_meta_t **of,
+                                 uint32_t at) {
+  const tenon_meta_t *dy = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0], x = {.size = sizeof x, .dtype = dy->dtype, .device = dy->device};
+  ints_t list;
+  TENON_TRY(ints_read(infer, shape, &list));
+  if (list.count > TENON_RANK_MAX)
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", list.count,
+                      (int)TENON_RANK_MAX);
+  if (!list.known) return out_unknown(infer, out, list.count);
+  out->ndim = x.ndim = list.count, x.dims = list.at;
+  for (int32_t i = 0; i < list.count; i++) {
+    if (tenon_is_known(list.at[i]) && list.at[i].value < 0)
+      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64, i, list.at[i].value);
+    out->dims[i] = list.at[i];
+  }
+  of[at] = &x;
+  return core_gradient_check(infer, forward, of);
 }
 
 tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32_t count) {

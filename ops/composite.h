@@ -49,5 +49,11 @@ tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32
 /* The same from input 1 on, where input 0 is the gradient of what `forward` infers for the other inputs (NULL: of the shape of
  * input 1), and input 1 has at least so many axes. */
 tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least, tenon_infer_fn forward);
+/* Is input 0 the gradient of what `forward` infers for those inputs, the first of which is present? */
+tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward, tenon_meta_t *const *of);
+/* Output 0 has the shape that input `shape` lists, and input 0 is the gradient of what `forward` infers for a tensor of it, which
+ * becomes of[at], and for the others of `of`. */
+tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_infer_fn forward, tenon_meta_t **of,
+                                 uint32_t at);
 
 #endif

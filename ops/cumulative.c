@@ -3,6 +3,7 @@
  * owns whole columns. */
 #include "axes.h"
 #include "copy.h"
+#include "forward.h"
 #include "number.h"
 
 enum { COLUMNS = 128 };
@@ -83,7 +84,7 @@ static tenon_status_t run(tenon_call_t *call, int product) {
 static tenon_status_t cum_sum_run(tenon_call_t *call) { return run(call, 0); }
 static tenon_status_t cum_prod_run(tenon_call_t *call) { return run(call, 1); }
 
-static tenon_status_t cumulative_infer(tenon_infer_t *infer) {
+tenon_status_t core_cumulative_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   ints_t axis;
   int64_t number = 0;
@@ -97,7 +98,7 @@ static tenon_status_t cumulative_infer(tenon_infer_t *infer) {
 /* clang-format off */
 #define FACTS(doc)                                                                                                     \
   TENON_DOC(doc), TENON_TYPES("x: number; axis: i64|i32; out = x"), TENON_WHERE("axis: known"),                        \
-  TENON_TRAITS(TENON_PURE), TENON_INFER(cumulative_infer), TENON_REUSE("out: x")
+  TENON_TRAITS(TENON_PURE), TENON_INFER(core_cumulative_infer), TENON_REUSE("out: x")
 TENON_ITEMS(core_cumulative,
   TENON_OP("cum_sum(Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
     FACTS("Running sums along an axis, from the other end with reverse, without the own element with exclusive."),

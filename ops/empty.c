@@ -104,7 +104,9 @@ static tenon_status_t pinned_run(tenon_call_t *call) {
     fits = fits && !__builtin_mul_overflow(size, (uint64_t)shape->as.ints[i], &size);
   void *data = fits && size < (uint64_t)INT64_MAX ? aligned_alloc(64, (size_t)((size / 8 + 128) / 64 * 64)) : 0;
   if (!data) return tenon_fail(call, TENON_MEMORY, "no memory for this shape");
-  return call->host->adopt(call, 0, (int32_t)shape->count, shape->as.ints, data, free, data);
+  tenon_status_t status = call->host->adopt(call, 0, (int32_t)shape->count, shape->as.ints, data, free, data);
+  if (status != TENON_OK) free(data);
+  return status;
 }
 
 /* clang-format off */

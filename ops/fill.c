@@ -190,7 +190,10 @@ static tenon_status_t eye_run(tenon_call_t *call) {
 
 static tenon_status_t trilu_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
+  ints_t k = {.count = 1};
   if (x->ndim < 2) return tenon_fail(infer, TENON_INVALID, "matrices are wanted, the input has rank %d", x->ndim);
+  if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &k));
+  if (k.count >= 0 && k.count != 1) return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
   return out_like(infer->outputs[0], x);
 }
 

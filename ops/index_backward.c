@@ -3,6 +3,7 @@
  * Of equals that max and min choose among each has a share, of several updates of one place without a reduction all. */
 #include "axes.h"
 #include "composite.h"
+#include "forward.h"
 #include <tenon/check.h>
 
 enum { NONE, ADDED, MULTIPLIED, GREATEST, LEAST }; /* reductions */
@@ -123,7 +124,10 @@ static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t input) {
   return TENON_OK;
 }
 
-static tenon_status_t cache_infer(tenon_infer_t *infer) { return shape_infer(infer, 1); }
+static tenon_status_t cache_infer(tenon_infer_t *infer) {
+  tenon_meta_t *of[3] = {infer->inputs[0], NULL, infer->inputs[2]};
+  return core_shaped_infer(infer, 1, core_tensor_scatter_infer, of, 1);
+}
 
 enum { CACHE_GATHER, CACHE_ADD, CACHE_MOD, CACHE_CAST, CACHE_RESHAPE, CACHE_EXPAND };
 

@@ -105,7 +105,7 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
     for (int64_t e = 0; e < width; e++) {
       float scale = a[e * steps[0]] * b[e * steps[1]] / n->scale;
       double value = tn_rint(n->sums[row * width + e] * (double)scale + n->zero);
-      value = value < n->least ? n->least : value > n->most ? n->most : value;
+      value = value > n->most ? n->most : value > n->least ? value : n->least; /* NaN, of scales: the least */
       ((uint8_t *)n->out->data)[row * width + e] = (uint8_t)(int32_t)value;
     }
   }
@@ -182,11 +182,19 @@ static tenon_status_t qlinear_conv_run(tenon_call_t *call) {
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-/* A scale or zero point is one number or a vector of `count` (or, where `any_rank`, broadcasts by NumPy's rule). */
+/* A scale or zero point is one number or a vector of `count`, or broadcasts to `to` by NumPy's rule (NULL: it may not). */
 static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const char *name, tenon_dim_t count,
-                                   int any_rank) {
+                                   const tenon_meta_t *to) {
   const tenon_meta_t *t = infer->inputs[input];
-  if (!t || t->ndim == 0 || (t->ndim == 1 && dim_is(t->dims[0], 1)) || (t->ndim > 1 && any_rank)) return TENON_OK;
+  if (!t || t->ndim == 0 || (t->ndim == 1 && dim_is(t->dims[0], 1))) return TENON_OK;
+  if (t->ndim > 1 && to) {
+    int fits = t->ndim <= to->ndim;
+    for (int32_t i = 0; fits && i < t->ndim; i++)
+      fits = dim_is(t->dims[i], 1) || !dim_differ(t->dims[i], to->dims[to->ndim - t->ndim + i]);
+    return fits ? TENON_OK
+                : tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected one that broadcasts to %s", name,
+                             dims_text(t->dims, t->ndim).text, dims_text(to->dims, to->ndim).text);
+  }
   if (t->ndim > 1 || dim_differ(t->dims[0], count))
     return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected one number or %" PRId64 " of them", name,
                       dims_text(t->dims, t->ndim).text, tenon_is_known(count) ? count.value : 0);
@@ -199,13 +207,13 @@ static tenon_status_t matmul_shape(tenon_infer_t *infer, int form) {
   TENON_TRY(core_matmul_infer(infer, a, b, 0, 0));
   tenon_dim_t rows = a->ndim > 1 ? a->dims[a->ndim - 2] : tenon_extent(1);
   tenon_dim_t columns = b->ndim > 1 ? b->dims[b->ndim - 1] : tenon_extent(1);
-  TENON_TRY(vector_check(infer, at[form][2], "a_zero_point", rows, 1));
-  TENON_TRY(vector_check(infer, at[form][3], "b_zero_point", columns, 1));
+  TENON_TRY(vector_check(infer, at[form][2], "a_zero_point", rows, a));
+  TENON_TRY(vector_check(infer, at[form][3], "b_zero_point", columns, b));
   if (form == PLAIN_INPUTS) return TENON_OK;
-  TENON_TRY(vector_check(infer, 1, "a_scale", rows, 1));
-  TENON_TRY(vector_check(infer, 4, "b_scale", columns, 1));
-  TENON_TRY(vector_check(infer, 6, "y_scale", tenon_extent(1), 0));
-  return vector_check(infer, 7, "y_zero_point", tenon_extent(1), 0);
+  TENON_TRY(vector_check(infer, 1, "a_scale", rows, infer->outputs[0]));
+  TENON_TRY(vector_check(infer, 4, "b_scale", columns, infer->outputs[0]));
+  TENON_TRY(vector_check(infer, 6, "y_scale", tenon_extent(1), NULL));
+  return vector_check(infer, 7, "y_zero_point", tenon_extent(1), NULL);
 }
 
 static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
@@ -213,13 +221,13 @@ static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
   window_args_t args = window_args(infer->attrs, 0);
   TENON_TRY(core_convolution_infer(infer, at[form][0], at[form][1], &args, infer->attrs[CONV_GROUP].as.i));
   tenon_dim_t filters = infer->outputs[0]->dims[1], one = tenon_extent(1);
-  TENON_TRY(vector_check(infer, at[form][2], "x_zero_point", one, 0));
-  TENON_TRY(vector_check(infer, at[form][3], "w_zero_point", filters, 0));
+  TENON_TRY(vector_check(infer, at[form][2], "x_zero_point", one, NULL));
+  TENON_TRY(vector_check(infer, at[form][3], "w_zero_point", filters, NULL));
   if (form == PLAIN_INPUTS) return TENON_OK;
-  TENON_TRY(vector_check(infer, 1, "x_scale", one, 0));
-  TENON_TRY(vector_check(infer, 4, "w_scale", filters, 0));
-  TENON_TRY(vector_check(infer, 6, "y_scale", one, 0));
-  TENON_TRY(vector_check(infer, 7, "y_zero_point", one, 0));
+  TENON_TRY(vector_check(infer, 1, "x_scale", one, NULL));
+  TENON_TRY(vector_check(infer, 4, "w_scale", filters, NULL));
+  TENON_TRY(vector_check(infer, 6, "y_scale", one, NULL));
+  TENON_TRY(vector_check(infer, 7, "y_zero_point", one, NULL));
   const tenon_meta_t *bias = infer->inputs[8];
   if (!bias || (bias->ndim == 1 && !dim_differ(bias->dims[0], filters))) return TENON_OK;
   return tenon_fail(infer, TENON_INVALID, "bias has shape %s; expected one number for each filter",

@@ -77,16 +77,8 @@ static tenon_status_t pad_run(tenon_call_t *call) {
 enum { BACKWARD_PAD, BACKWARD_GATHER };
 
 static tenon_status_t pad_backward_infer(tenon_infer_t *infer) {
-  tenon_meta_t *out = infer->outputs[0];
-  ints_t shape;
-  TENON_TRY(ints_read(infer, 1, &shape));
-  if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
-  if (shape.count != infer->inputs[0]->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d dimensions, what was padded has %d", infer->inputs[0]->ndim,
-                      shape.count);
-  out->ndim = shape.count;
-  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
-  return TENON_OK;
+  tenon_meta_t *of[4] = {NULL, infer->inputs[2], NULL, infer->inputs[3]};
+  return core_shaped_infer(infer, 1, pad_infer, of, 0);
 }
 
 /* Constants are cut off again; in other modes each axis is a gather, by the table that pad looks up in. */
@@ -94,8 +86,6 @@ static tenon_status_t pad_backward_run(tenon_call_t *call) {
   tenon_tensor_t *t = call->inputs[0], *pads = call->inputs[2], *axes = call->inputs[3], *other;
   int64_t mode = call->attrs[0].as.i, named = axes ? tenon_count(axes) : t->ndim, shape[TENON_RANK_MAX];
   for (int32_t i = 0; i < t->ndim; i++) shape[i] = t->shape[i];
-  if (tenon_count(pads) != 2 * named)
-    return tenon_fail(call, TENON_INVALID, "%" PRId64 " pads for %" PRId64 " axes", tenon_count(pads), named);
   if (mode == CONSTANT) {
     int64_t less[2 * TENON_RANK_MAX];
     for (int64_t i = 0; i < 2 * named; i++) less[i] = -tensor_int(pads, i);

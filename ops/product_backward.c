@@ -5,10 +5,13 @@
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
+#include "forward.h"
 #include <string.h>
 #include <tenon/check.h>
 
-static tenon_status_t like_both(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
+static tenon_status_t like_both(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 1, 0, core_cumulative_infer);
+}
 static tenon_status_t like_x(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
 
 /* ---- cum_prod_backward, in two sweeps -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * at one place give the same result every time. Invariant: nothing is written before its index is checked. */
 #include "axes.h"
 #include "copy.h"
+#include "forward.h"
 #include "number.h"
 #include <tenon/check.h>
 
@@ -274,7 +275,7 @@ static tenon_status_t nd_backward_run(tenon_call_t *call) {
 /* ---- tensor_scatter: a key-value cache and its new entries --------------------------------------------------------
  */
 
-static tenon_status_t cache_infer(tenon_infer_t *infer) {
+tenon_status_t core_tensor_scatter_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0], *news = infer->inputs[1], *begin = infer->inputs[2];
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
@@ -334,7 +335,7 @@ TENON_ITEMS(core_scatter,
            "str['linear', 'circular'] mode='linear') -> Tensor",
     TENON_DOC("x, whose first axis is the batch, with the update written from write_indices[batch] on."),
     TENON_TYPES("x, update: any; write_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(cache_infer), TENON_REUSE("out: x"),
+    TENON_INFER(core_tensor_scatter_infer), TENON_REUSE("out: x"),
     TENON_GRADIENT("x: core::tensor_scatter(grad, core::expand(0.0, core::shape(update)), write_indices, axis=axis, mode=mode); "
                    "update: core::tensor_scatter_backward(grad, core::shape(update), write_indices, axis=axis)"),
     TENON_KERNEL("cpu", cache_run)),

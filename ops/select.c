@@ -88,6 +88,8 @@ static tenon_status_t hot_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, indices->ndim + 1, &axis));
   if (indices->ndim >= TENON_RANK_MAX) return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
+  if (depth->ndim > 1 || (depth->ndim == 1 && dim_differ(depth->dims[0], tenon_extent(1))))
+    return tenon_fail(infer, TENON_INVALID, "depth %s: expected one number", dims_text(depth->dims, depth->ndim).text);
   if (values->ndim != 1 || (tenon_is_known(values->dims[0]) && !dim_is(values->dims[0], 2)))
     return tenon_fail(infer, TENON_INVALID, "values %s: two are wanted, off and on",
                       dims_text(values->dims, values->ndim).text);

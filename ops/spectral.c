@@ -4,6 +4,7 @@
 #include "axes.h"
 #include "dense.h"
 #include "fft.h"
+#include "forward.h"
 #include <tenon/check.h>
 
 enum { SLOTS = 32, WORK = 1 << 12 };
@@ -144,7 +145,7 @@ static tenon_dim_t half_of(tenon_infer_t *infer, tenon_dim_t n) {
   return dim_add(infer, tenon_dim(infer, TENON_DIM_DIV, n, tenon_extent(2)), tenon_extent(1));
 }
 
-static tenon_status_t dft_infer(tenon_infer_t *infer) {
+tenon_status_t core_dft_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   int inverse = infer->attrs[INVERSE].as.i != 0, onesided = infer->attrs[ONESIDED].as.i != 0;
@@ -203,7 +204,7 @@ static tenon_status_t stft_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], l.out);
 }
 
-static tenon_status_t stft_infer(tenon_infer_t *infer) {
+tenon_status_t core_stft_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[SIGNAL], *window = infer->inputs[WINDOW];
   tenon_meta_t *out = infer->outputs[0];
   int onesided = infer->attrs[0].as.i != 0;
@@ -242,7 +243,7 @@ TENON_ITEMS(core_spectral,
     TENON_WHERE("length: known; axis: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(dft_infer),
+    TENON_INFER(core_dft_infer),
     TENON_GRADIENT("x: core::dft_backward(grad, core::shape(x), length, axis, inverse=inverse, onesided=onesided)"),
     TENON_KERNEL("cpu strided", dft_run)),
   TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
@@ -253,7 +254,7 @@ TENON_ITEMS(core_spectral,
     TENON_WHERE("step: known; length: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(stft_infer),
+    TENON_INFER(core_stft_infer),
     TENON_GRADIENT("signal, window: core::stft_backward(grad, signal, step, window, length, onesided=onesided)"),
     TENON_KERNEL("cpu strided", stft_run)))
 /* clang-format on */

@@ -2,6 +2,7 @@
  * Called by the gradient texts in spectral.c. */
 #include "axes.h"
 #include "composite.h"
+#include "forward.h"
 #include <tenon/check.h>
 
 enum { DFT, MUL, ADD, SLICE, SLICE_BACKWARD, GATHER, GATHER_BACKWARD, SUM_TO, RESHAPE };
@@ -44,8 +45,6 @@ static tenon_status_t dft_backward_run(tenon_call_t *call) {
   int inverse = call->attrs[INVERSE].as.i != 0, mirrored = inverse && call->attrs[ONESIDED].as.i != 0;
   int64_t last = dy->ndim - 1, axis = given ? tensor_int(given, 0) : -2, parts = tensor_int(shape, last);
   if (axis < 0) axis += dy->ndim;
-  if (axis < 0 || axis >= last)
-    return tenon_fail(call, TENON_INVALID, "axis %" PRId64 " is no axis of a signal of %d axes", axis, dy->ndim);
   int64_t extent = tensor_int(shape, axis);
   int64_t n = length ? tensor_int(length, 0) : mirrored ? 2 * (extent - 1) : extent;
   TENON_TRY(transform(call, dy, n, axis, !inverse, mirrored, &t));
@@ -64,16 +63,8 @@ static tenon_status_t dft_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t dft_backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *dy = infer->inputs[0];
-  tenon_meta_t *out = infer->outputs[0];
-  ints_t shape;
-  TENON_TRY(ints_read(infer, 1, &shape));
-  if (shape.count >= 0 && shape.count != dy->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, what was transformed %d", dy->ndim, shape.count);
-  if (!shape.known) return out_unknown(infer, out, dy->ndim);
-  out->ndim = dy->ndim;
-  for (int32_t i = 0; i < dy->ndim; i++) out->dims[i] = shape.at[i];
-  return TENON_OK;
+  tenon_meta_t *of[3] = {NULL, infer->inputs[2], infer->inputs[3]};
+  return core_shaped_infer(infer, 1, core_dft_infer, of, 0);
 }
 
 /* ---- stft -------------------------------------------------------------------------------------------------------- */
@@ -118,13 +109,11 @@ static tenon_status_t stft_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t stft_backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *in[2] = {infer->inputs[1], infer->inputs[3]};
-  for (int o = 0; o < 2; o++) {
-    if (!infer->outputs[o]) continue;
-    if (!in[o]) return tenon_fail(infer, TENON_INVALID, "the gradient of a window that is absent is wanted");
-    out_like(infer->outputs[o], in[o]);
-  }
-  return TENON_OK;
+  const tenon_meta_t *window = infer->inputs[3];
+  TENON_TRY(core_backward_infer(infer, 1, 3, core_stft_infer));
+  if (!infer->outputs[1]) return TENON_OK;
+  if (!window) return tenon_fail(infer, TENON_INVALID, "the gradient of a window that is absent is wanted");
+  return out_like(infer->outputs[1], window);
 }
 
 /* clang-format off */

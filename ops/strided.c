@@ -21,13 +21,15 @@ static tenon_status_t places_read(tenon_call_t *call, const tenon_tensor_t *memo
   if ((int64_t)strides->count != ndim)
     return tenon_fail(call, TENON_INVALID, "%d strides for %d dimensions", (int)strides->count, ndim);
   out->ndim = ndim, out->strides = strides->as.ints, out->offset = low;
-  out->count = extents_product(out->shape, 0, ndim);
+  out->count = 1;
+  for (int32_t i = 0; i < ndim; i++) out->count = out->shape[i] ? out->count : 0;
   for (int32_t i = 0; i < ndim && out->count; i++) {
     int64_t reach = 0, *end = out->strides[i] < 0 ? &low : &high;
+    overflows |= __builtin_mul_overflow(out->count, out->shape[i], &out->count);
     overflows |= __builtin_mul_overflow(out->shape[i] - 1, out->strides[i], &reach);
     overflows |= __builtin_add_overflow(*end, reach, end);
   }
-  if (out->count && (overflows || low < 0 || high >= tenon_count(memory)))
+  if (overflows || (out->count && (low < 0 || high >= tenon_count(memory))))
     return tenon_fail(call, TENON_RANGE,
                       "elements %" PRId64 " to %" PRId64 " of a tensor that has %" PRId64 ": expected 0 to %" PRId64,
                       low, high, tenon_count(memory), tenon_count(memory) - 1);
@@ -158,6 +160,8 @@ static tenon_status_t zero_run(tenon_call_t *call) {
   for (int64_t i = 0; i < ndim; i++)
     if ((p.shape[i] = tensor_int(shape, i)) < 0)
       return tenon_fail(call, TENON_INVALID, "extent %" PRId64 " of the shape is %" PRId64, i, p.shape[i]);
+  for (int64_t i = 0; i < ndim && ndim == (int64_t)call->attrs[0].count; i++)
+    if (!call->attrs[0].as.ints[i] && p.shape[i]) p.shape[i] = 1; /* the same place again and again */
   TENON_TRY(places_read(call, out, (int32_t)ndim, &p));
   if (out->data != x->data && tenon_count(out)) memcpy(out->data, x->data, (size_t)(tenon_count(out) * size));
   if (p.count) visit_rows(&p, 0, (char *)out->data + p.offset * size, &none, size, clearer_of(size));

@@ -293,7 +293,7 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
     high = (float)range[2 * i + 1].f > high ? (float)range[2 * i + 1].f : high;
   }
   float scale = (high == low ? 1.0f : high - low) / 255.0f, zero = -low / scale;
-  zero = tn_rintf(zero < 0 ? 0 : zero > 255 ? 255 : zero);
+  zero = tn_rintf(zero > 255 ? 255 : zero > 0 ? zero : 0); /* NaN, of an endless range: 0 */
   if (call->outputs[1]) *(float *)call->outputs[1]->data = scale;
   if (call->outputs[2]) *(uint8_t *)call->outputs[2]->data = (uint8_t)zero;
   if (!call->outputs[0]) return TENON_OK;

@@ -40,7 +40,7 @@ static bool integer_from(PyObject *object, int64_t *out) {
 
 /* A list of numbers or texts.  Room for 8 bytes of each, or a tenon_string_t; `kept` has the objects of bytes. */
 static bool list_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t *of, PyObject *object) {
-  tenon_value_t value = {.kind = of->kind};
+  tenon_value_t value = {.kind = of->kind == TENON_KIND_DIMS ? TENON_KIND_INTS : of->kind}; /* no symbols from here */
   if (PyUnicode_Check(object) || !PySequence_Check(object)) return refuse(op, of, object);
   Py_ssize_t count = PySequence_Size(object);
   void *room = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(tenon_string_t));
@@ -105,8 +105,11 @@ bool attribute_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t 
       value.as.i = PyObject_IsTrue(object);
       good = PyBool_Check(object) || (PyLong_Check(object) && value.as.i >= 0);
       break;
-    case TENON_KIND_INT: good = !PyFloat_Check(object) && integer_from(object, &value.as.i); break;
-    case TENON_KIND_DIM: good = !PyFloat_Check(object) && integer_from(object, &value.as.dim.value); break;
+    case TENON_KIND_INT:
+    case TENON_KIND_DIM:
+      value.kind = TENON_KIND_INT;
+      good = !PyFloat_Check(object) && integer_from(object, &value.as.i);
+      break;
     case TENON_KIND_FLOAT:
       if (PyBool_Check(object) && of->is_scalar)
         value.kind = TENON_KIND_BOOL, value.as.i = object == Py_True, good = true;

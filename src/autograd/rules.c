@@ -287,7 +287,7 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
     if (target->is_tensor) TN_TRY(bind_input(r, op, target, value, &inputs[target->index]));
     else TN_TRY(bind_attr(r, op, target, value, &attrs[target->index]));
   }
-  TN_TRY(tn_values_check(&op->schema, attrs));
+  TN_TRY(tn_attrs_check(op, attrs));
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!inputs[i] && !op->schema.inputs[i].is_optional)
       return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name, op->name,

@@ -166,20 +166,23 @@ tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version) {
   return tn_upgrades_set(&attrs->op->upgrades, version, set_upgraded, attrs);
 }
 
+tenon_status_t tn_attrs_check(const tenon_op_t *op, const tenon_value_t *values) {
+  TN_TRY(tn_values_check(&op->schema, values));
+  if (!op->validate) return TENON_OK;
+  tenon_node_t node = {.size = sizeof node,
+                       .phase = TENON_PHASE_VALIDATE,
+                       .host = &tn_host,
+                       .op = op,
+                       .attrs = values,
+                       .context = op->context,
+                       .device = {1, 0}};
+  return op->validate(&node);
+}
+
 tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **out_values) {
   const tenon_op_t *op = tn_op_now(attrs->op);
   if (tn_op_has_ended(op)) return tn_op_ended(op);
-  TN_TRY(tn_values_check(&op->schema, attrs->values));
-  if (op->validate) {
-    tenon_node_t node = {.size = sizeof node,
-                         .phase = TENON_PHASE_VALIDATE,
-                         .host = &tn_host,
-                         .op = op,
-                         .attrs = attrs->values,
-                         .context = op->context,
-                         .device = {1, 0}};
-    TN_TRY(op->validate(&node));
-  }
+  TN_TRY(tn_attrs_check(op, attrs->values));
   *out_values = attrs->values;
   return TENON_OK;
 }

@@ -112,7 +112,7 @@ static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs, c
   op = tn_op_now(op);
   if (tn_op_has_ended(op)) return tn_op_ended(op);
   if (!attrs) attrs = op->defaults;
-  TN_TRY(tn_values_check(&op->schema, attrs));
+  TN_TRY(tn_attrs_check(op, attrs));
   if (device && !tn_backend_of(*device))
     return tn_fail(TENON_INVALID, "%s: device (type %d, id %d) belongs to no backend", op->name, (int)device->type,
                    (int)device->id);

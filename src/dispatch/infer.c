@@ -210,9 +210,15 @@ static int64_t divide(int64_t a, int64_t b, int64_t *rest) { /* rounds down; b i
   return q;
 }
 
+/* Numbers below TENON_DIM_LEAST would be symbols. */
+static tenon_dim_t whole(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b, bool fits, int64_t r) {
+  return fits && r >= TENON_DIM_LEAST ? tenon_extent(r) : impossible(f, operation, a, b, "overflow");
+}
+
 tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, tenon_dim_t db) {
   tn_inference_t *f = (tn_inference_t *)infer;
   int64_t a = da.value, b = db.value, r = 0, rest;
+  bool fits;
   if (f->status != TENON_OK) return tenon_extent(0);
   if (f->extents) {
     tenon_dim_t out = tenon_extent(0);
@@ -224,10 +230,9 @@ tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, ten
   if (operation == TENON_DIM_BOUND) return bounded(f, a);
   if (!tenon_is_known(da) || !tenon_is_known(db)) return estimate(f, operation, da, db);
   switch (operation) {
-  case TENON_DIM_ADD: return tn_add(a, b, &r) ? tenon_extent(r) : impossible(f, operation, a, b, "overflow");
-  case TENON_DIM_SUB:
-    return !__builtin_sub_overflow(a, b, &r) ? tenon_extent(r) : impossible(f, operation, a, b, "overflow");
-  case TENON_DIM_MUL: return tn_mul(a, b, &r) ? tenon_extent(r) : impossible(f, operation, a, b, "overflow");
+  case TENON_DIM_ADD: fits = tn_add(a, b, &r); return whole(f, operation, a, b, fits, r);
+  case TENON_DIM_SUB: fits = !__builtin_sub_overflow(a, b, &r); return whole(f, operation, a, b, fits, r);
+  case TENON_DIM_MUL: fits = tn_mul(a, b, &r); return whole(f, operation, a, b, fits, r);
   case TENON_DIM_DIV:
   case TENON_DIM_CEIL_DIV:
   case TENON_DIM_MOD:

@@ -178,6 +178,8 @@ static inline bool tn_op_has_ended(const tenon_op_t *op) {
   return __atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) == op;
 }
 tenon_status_t tn_op_ended(const tenon_op_t *op); /* the error of its calls */
+/* Are these, one for each attribute, of the kinds that the schema wants, and does its own `validate` take them? */
+tenon_status_t tn_attrs_check(const tenon_op_t *op, const tenon_value_t *values);
 
 static inline uint64_t tn_op_mask(const tenon_op_t *op) {
   return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask & ~TN_KEY(TN_BIT_CAREFUL);

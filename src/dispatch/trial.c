@@ -330,15 +330,7 @@ tenon_status_t tn_trial_infer(const tn_trial_t *trial, tenon_tensor_t *const *in
   void *state = NULL;
   bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_node_t node = {.size = sizeof node,
-                       .phase = TENON_PHASE_VALIDATE,
-                       .host = &tn_host,
-                       .op = op,
-                       .attrs = trial->attrs,
-                       .context = op->context,
-                       .device = {1, 0}};
-  tenon_status_t status = tn_values_check(&op->schema, trial->attrs);
-  if (status == TENON_OK && op->validate) status = op->validate(&node);
+  tenon_status_t status = tn_attrs_check(op, trial->attrs);
   if (status == TENON_OK && op->create) status = tn_state_get(op, trial->attrs, &state);
   if (status == TENON_OK) status = tn_metas_of_inputs(op, inputs, &metas);
   if (status == TENON_OK) status = tn_metas_of_results(op, trial->attrs, 0, &results);

@@ -1,5 +1,6 @@
 /* Calls by one array of values, tensors first, then attributes, as the schema has them: for bindings and interpreters, whose
  * arguments lie so.  Invariant: what is not given is absent, or the default; nothing of the array is kept. */
+#include <inttypes.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -43,7 +44,17 @@ static tenon_status_t take_attrs(const tenon_op_t *op, const tenon_value_t *valu
       if (values[i].kind != TENON_KIND_NONE) filled[i] = values[i];
     *out_attrs = filled;
   }
-  return tn_values_check(&op->schema, *out_attrs);
+  TN_TRY(tn_attrs_check(op, *out_attrs));
+  for (uint32_t i = 0; i < all; i++) { /* a call is of numbers */
+    const tenon_value_t *v = &(*out_attrs)[i];
+    const tenon_dim_t *dims = v->kind == TENON_KIND_DIMS ? v->as.dims : &v->as.dim;
+    uint32_t listed = v->kind == TENON_KIND_DIMS ? v->count : v->kind == TENON_KIND_DIM;
+    for (uint32_t k = 0; k < listed; k++)
+      if (!tenon_is_known(dims[k]))
+        return tn_fail(TENON_INVALID, "%s: attribute %s: expected -2^62 or more, found %" PRId64, op->name,
+                       op->schema.attrs[i].name, dims[k].value);
+  }
+  return TENON_OK;
 }
 
 tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,

@@ -204,7 +204,7 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
   tn_node_t *node;
   const char *shown = name && *name ? name : op->schema.name;
   if (!attrs) attrs = op->defaults;
-  tenon_status_t status = tn_values_check(&op->schema, attrs);
+  tenon_status_t status = tn_attrs_check(op, attrs);
   if (status != TENON_OK) return tn_prefix(status, "node '%s': ", shown);
   TN_TRY(check_operands(builder, shown, op, attrs, operands));
   int32_t has = tn_node_output_count(op, attrs);

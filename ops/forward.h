@@ -1,0 +1,12 @@
+/* What operators infer whose gradients lie in another file and infer against it. */
+#ifndef TENON_OPS_FORWARD_H
+#define TENON_OPS_FORWARD_H
+
+#include <tenon/op.h>
+
+tenon_status_t core_dft_infer(tenon_infer_t *infer); /* spectral.c */
+tenon_status_t core_stft_infer(tenon_infer_t *infer);
+tenon_status_t core_cumulative_infer(tenon_infer_t *infer);     /* cumulative.c */
+tenon_status_t core_tensor_scatter_infer(tenon_infer_t *infer); /* scatter.c */
+
+#endif
