@@ -182,9 +182,12 @@ tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
   return row->run(call);
 }
 
-static tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
-  if (!is_of_plugin(kernel, call)) return kernel->run(call);
+static __attribute__((noinline)) tenon_status_t run_on_plugin(const tn_kernel_t *kernel, tenon_call_t *call) {
   return tn_launch_declined(kernel, call, tn_launch(kernel, call));
+}
+
+static inline __attribute__((always_inline)) tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
+  return is_of_plugin(kernel, call) ? run_on_plugin(kernel, call) : kernel->run(call);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
@@ -360,23 +363,27 @@ static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t 
   return serves ? row : NULL;
 }
 
+static __attribute__((noinline)) tenon_status_t make_workspace(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tn_inference_t inference = {0};
+  tenon_meta_t **inputs, **outputs;
+  tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
+  if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
+  if (status == TENON_OK) status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+  tn_scratch_reset(mark);
+  if (status != TENON_OK) return status;
+  int64_t size = inference.infer.workspace.value;
+  return size <= 0 || (call->workspace = tn_host.allocate(call, (uint64_t)size)) ? TENON_OK : TENON_MEMORY;
+}
+
 /* State and workspace, when nothing prepared the call. */
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tenon_op_t *op = call->op;
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   bool is_fallback = kernel->words.flags & TN_KERNEL_FALLBACK; /* who runs on the CPU gets it there */
-  if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback) {
-    tn_scratch_mark_t mark = tn_scratch_mark();
-    tn_inference_t inference = {0};
-    tenon_meta_t **inputs, **outputs;
-    tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
-    if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
-    if (status == TENON_OK) status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
-    tn_scratch_reset(mark);
-    if (status != TENON_OK) return status;
-    int64_t size = inference.infer.workspace.value;
-    if (size > 0 && !(call->workspace = tn_host.allocate(call, (uint64_t)size))) return TENON_MEMORY;
-  }
+  if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback)
+    TN_TRY(make_workspace(call));
   return tn_kernel_call(kernel, tn_frame_of(call));
 }
 
