@@ -19,20 +19,20 @@ enum { SPAN = 256 };
   }
 
 /* Integers are added as unsigned ones, which wrap; a fractional scale of them is taken in double. */
-#define FINISH(suffix, signed_t, activate)                                                                             \
+#define FINISH(suffix, signed_t, whole, activate)                                                                      \
   static void finish_##suffix(const finish_t *f, int64_t i, int64_t j, int64_t count) {                                \
     const T *bias = (const T *)f->bias.data, *more = (const T *)f->residual.data;                                      \
     T row[SPAN], *c = (T *)f->c + i * f->row + j * f->column;                                                          \
     for (int64_t e = 0; e < count; e++) row[e] = c[e * f->column];                                                     \
     if (f->scale != 1)                                                                                                 \
-      for (int64_t e = 0; e < count; e++) row[e] = (T)(signed_t)(f->scale * (double)(signed_t)row[e]);                 \
+      for (int64_t e = 0; e < count; e++) row[e] = (T)whole(f->scale * (double)(signed_t)row[e]);                      \
     if (bias) {                                                                                                        \
       bias += i * f->bias.row + j * f->bias.column;                                                                    \
       if (f->bias_scale == 1)                                                                                          \
         for (int64_t e = 0; e < count; e++) row[e] += bias[e * f->bias.column];                                        \
       else                                                                                                             \
         for (int64_t e = 0; e < count; e++)                                                                            \
-          row[e] += (T)(signed_t)(f->bias_scale * (double)(signed_t)bias[e * f->bias.column]);                         \
+          row[e] += (T)whole(f->bias_scale * (double)(signed_t)bias[e * f->bias.column]);                              \
     }                                                                                                                  \
     if (more) {                                                                                                        \
       more += i * f->residual.row + j * f->residual.column;                                                            \
@@ -45,17 +45,17 @@ enum { SPAN = 256 };
 /* clang-format off */
 #define T float
 ACTIVATE(f32)
-FINISH(f32, float, activate_f32(f->activation, (T)f->alpha, (T)f->beta, row, count))
+FINISH(f32, float, , activate_f32(f->activation, (T)f->alpha, (T)f->beta, row, count))
 #undef T
 #define T double
 ACTIVATE(f64)
-FINISH(f64, double, activate_f64(f->activation, f->alpha, f->beta, row, count))
+FINISH(f64, double, , activate_f64(f->activation, f->alpha, f->beta, row, count))
 #undef T
 #define T uint32_t
-FINISH(i32, int32_t, (void)0)
+FINISH(i32, int32_t, tn_int64, (void)0)
 #undef T
 #define T uint64_t
-FINISH(i64, int64_t, (void)0)
+FINISH(i64, int64_t, tn_int64, (void)0)
 #undef T
 /* clang-format on */
 
