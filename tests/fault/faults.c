@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "base/memory.h"
 #include "base/thread.h"
@@ -144,6 +145,8 @@ WRAP(char *, realpath, (const char *path, char *out_path), (path, out_path), FAI
 WRAP(char *, mkdtemp, (char *path), (path), FAILS(FILE), EMFILE, NULL)
 WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), FAILS(FILE), EMFILE, -1)
 WRAP(int, pipe, (int ends[2]), (ends), FAILS(FILE), EMFILE, -1)
+WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]), (domain, type, protocol, ends), FAILS(FILE),
+     EMFILE, -1)
 
 WRAP(void *, mmap, (void *at, size_t size, int protection, int flags, int file, off_t offset),
      (at, size, protection, flags, file, offset), FAILS(MAP), ENOMEM, MAP_FAILED)
@@ -158,10 +161,15 @@ typedef void *(*fault_thread_fn)(void *);
 WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *attributes, fault_thread_fn start, void *argument),
      (thread, attributes, start, argument), FAILS(THREAD), EAGAIN, EAGAIN)
 
-WRAP(int, posix_spawnp,
-     (pid_t * id, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-      char *const arguments[], char *const environment[]),
-     (id, file, actions, attributes, arguments, environment), FAILS(PROCESS), EAGAIN, EAGAIN)
+/* clang-format off */
+#define WRAP_SPAWN(name)                                                                                               \
+  WRAP(int, name,                                                                                                      \
+       (pid_t * id, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,  \
+        char *const arguments[], char *const environment[]),                                                           \
+       (id, file, actions, attributes, arguments, environment), FAILS(PROCESS), EAGAIN, EAGAIN)
+/* clang-format on */
+WRAP_SPAWN(posix_spawn)
+WRAP_SPAWN(posix_spawnp)
 WRAP(pid_t, fork, (void), (), FAILS(PROCESS), EAGAIN, -1)
 
 tenon_status_t tn_fail(tenon_status_t status, const char *format, ...);

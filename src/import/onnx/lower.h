@@ -30,7 +30,7 @@ typedef struct tn_lower_t { /* a node on its way */
  *   parameter = name ["?"]                          an input, "?": may be absent
  *             | "*" name                            the remaining inputs, as a list
  *             | "-" name                            an attribute without meaning here
- *   results   = value | "(" value {"," value} ")"   of a call all its results, in order
+ *   results   = value                               of a call all its results, in order
  *   value     = call | name | "_" (absent) | "[" value {"," value} "]" | constant
  *   call      = operator of core "(" [argument {"," argument}] ")"
  *   argument  = value | attribute "=" source

@@ -347,29 +347,16 @@ static bool take_statement(run_t *run) {
   return true;
 }
 
-/* The results after the statements: a call's, or those of a list in parentheses. */
+/* The results after the statements: all of a call, or one value. */
 static tn_operand_t take_results(run_t *run) {
-  tn_operand_t result = {NULL, 0, false};
-  if (peek(run) != '(') {
-    const char *begin = run->at;
-    if (isalpha((unsigned char)*begin)) {
-      word_t word = take_word(run);
-      if (take(run, '(')) return take_call(run, word);
-    }
-    run->at = begin;
-    return take_value(run);
+  (void)peek(run);
+  const char *begin = run->at;
+  if (isalpha((unsigned char)*begin)) {
+    word_t word = take_word(run);
+    if (take(run, '(')) return take_call(run, word);
   }
-  tn_ref_t **room = tn_arena_array(&run->lower->import->arena, OPERANDS_MAX, sizeof *room);
-  if (!room) run->lower->status = tn_no_memory("a node", sizeof *room);
-  need(run, '(');
-  while (!stopped(run) && !take(run, ')')) {
-    tn_operand_t value = take_value(run);
-    if (result.count == OPERANDS_MAX) malformed(run, "fewer results");
-    else room[result.count++] = value.count ? value.edges[0] : NULL;
-    if (peek(run) != ')') need(run, ',');
-  }
-  result.edges = room;
-  return result;
+  run->at = begin;
+  return take_value(run);
 }
 
 static tn_operand_t run_body(run_t *run) {

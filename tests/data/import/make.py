@@ -92,6 +92,11 @@ def model(nodes, inputs, outputs, initialisers=(), opset=21, functions=(), opset
     return h.make_model(graph, opset_imports=imports, functions=list(functions), ir_version=10)
 
 
+def sparse_of(numbers, places, shape):
+    return h.make_sparse_tensor(h.make_tensor("", T.FLOAT, [len(numbers)], numbers),
+                                h.make_tensor("", T.INT64, [len(places), len(shape)], np.array(places).flatten()), shape)
+
+
 x23 = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 f23 = lambda n: value(n, T.FLOAT, [2, 3])
 fn3 = lambda n: value(n, T.FLOAT, ["n", 3])
@@ -151,6 +156,52 @@ case("scan", model([h.make_node("Scan", ["s0", "x"], ["s", "y"], body=body, num_
      {"s0": np.array([1, 2], np.float32), "x": x23},
      [np.float32(1 + np.arange(2) + x23.sum(1)),
       np.float32((np.cumsum(x23[:, ::-1], 1)[:, ::-1] + np.array([[1], [2]])) * [[1], [10]])])
+
+# sequences whose items are known when the model is read: made, put in, taken out, mapped, split, joined, seen from a branch
+f = lambda n: value(n, T.FLOAT, None)
+n64 = lambda name, *numbers: numpy_helper.from_array(np.array(numbers if len(numbers) > 1 else numbers[0], np.int64), name)
+mapped = h.make_graph([h.make_node("Add", ["item", "other"], ["sum"]), h.make_node("Mul", ["sum", "w"], ["scaled"])], "map",
+                      [f("item"), f("other")], [f("scaled"), f("sum")])
+branch = lambda name, at: h.make_graph([h.make_node("SequenceAt", ["more", at], [name])], name, [], [f(name)])
+case("sequences", model([
+    h.make_node("SequenceConstruct", ["x", "z"], ["two"]),
+    h.make_node("SequenceInsert", ["two", "z", "zero"], ["three"]),
+    h.make_node("SequenceErase", ["three", "last"], ["left"]),
+    h.make_node("SequenceInsert", ["left", "x"], ["more"]),
+    h.make_node("SequenceMap", ["more", "x"], ["scaled", "sums"], body=mapped),
+    h.make_node("ConcatFromSequence", ["scaled"], ["y"], axis=0),
+    h.make_node("ConcatFromSequence", ["sums"], ["stack"], axis=1, new_axis=1),
+    h.make_node("SequenceLength", ["more"], ["length"]), h.make_node("Cast", ["length"], ["count"], to=T.FLOAT),
+    h.make_node("SplitToSequence", ["x"], ["rows"], axis=0, keepdims=0), h.make_node("SequenceAt", ["rows", "last"], ["row"]),
+    h.make_node("SplitToSequence", ["x", "parts"], ["columns"], axis=1), h.make_node("SequenceAt", ["columns", "zero"], ["column"]),
+    h.make_node("If", ["flag"], ["chosen"], then_branch=branch("first", "zero"), else_branch=branch("second", "last"))],
+    [f23("x"), f23("z"), value("flag", T.BOOL, [])],
+    [value("y", T.FLOAT, [6, 3]), value("stack", T.FLOAT, [2, 3, 3]), value("count", T.FLOAT, []), value("row", T.FLOAT, [3]),
+     value("column", T.FLOAT, [2, 2]), f23("chosen")],
+    [numpy_helper.from_array(np.array([1, 10, 100], np.float32), "w"), n64("zero", 0), n64("last", -1), n64("parts", 2, 1)]),
+    {"x": x23, "z": x23 * 3, "flag": np.array(False)},
+    [np.concatenate([x23 * 4, x23 * 2, x23 * 2]) * np.array([1, 10, 100], np.float32), np.stack([x23 * 4, x23 * 2, x23 * 2], 1),
+     np.float32(3), x23[1], x23[:, :2], x23])
+
+# operator set 18 had scale and bias for each group of channels
+groups = np.arange(24, dtype=np.float32).reshape(1, 4, 6) ** 2 / 50
+wide = groups.reshape(1, 2, 12)
+case("group_norm", model([h.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2, epsilon=1e-2)],
+     [value("x", T.FLOAT, [1, 4, 6])], [value("y", T.FLOAT, [1, 4, 6])],
+     [numpy_helper.from_array(np.array([1, -2], np.float32), "s"), numpy_helper.from_array(np.array([0.5, 3], np.float32), "b")], 18), {"x": groups},
+     [((wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-2) * np.array([[1], [-2]])
+       + np.array([[0.5], [3]])).astype(np.float32).reshape(1, 4, 6)], check=False)
+
+# constants by each attribute that may hold one
+constants = [h.make_node("Constant", [], ["a"], value_float=2.5), h.make_node("Constant", [], ["b"], value_floats=[1.0, 2.0, 3.0]),
+             h.make_node("Constant", [], ["c"], value_ints=[3, 2, 1]), h.make_node("Constant", [], ["d"], value_int=-4),
+             h.make_node("Constant", [], ["e"], value_string="grün"), h.make_node("Constant", [], ["f"], value_strings=["blau", "grün", ""]),
+             h.make_node("Constant", [], ["g"], sparse_value=sparse_of([5.0, 7.0], [[0, 1], [1, 2]], [2, 3])),
+             h.make_node("Equal", ["e", "f"], ["same"])]
+constants += [h.make_node("Cast", [n], [n + "f"], to=T.FLOAT) for n in ("c", "d", "same")]
+constants += [h.make_node("Sum", ["x", "a", "b", "cf", "df", "samef", "g"], ["y"])]
+case("constants", model(constants, [f23("x")], [f23("y")]), {"x": x23},
+     [np.float32(x23 + 2.5 + [1, 2, 3] + np.array([3, 2, 1]) - 4 + [0, 1, 0] + np.array([[0, 5, 0], [0, 0, 7]]))])
 
 # an initialiser that is an input as well, one that is an output, one without a use; a sparse one
 sparse = h.make_sparse_tensor(h.make_tensor("sp", T.FLOAT, [2], [5.0, 7.0]), h.make_tensor("i", T.INT64, [2, 2], [0, 1, 1, 2]), [2, 3])

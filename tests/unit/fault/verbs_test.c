@@ -323,6 +323,21 @@ end:
   return status;
 }
 
+/* ---- in a process of its own ------------------------------------------------------------------------------------------ */
+
+static tenon_status_t use_isolated(uint64_t *bits) {
+  const tenon_isolation_t isolation = {.size = sizeof isolation, .shared = 64 << 20};
+  tenon_library_t *library = NULL;
+  const tenon_op_t *op;
+  tenon_status_t status;
+  TRY(tenon_library_load_isolated(TEST_LIBRARIES "/libgood.so", TENON_LOAD_UNLOADABLE, &isolation, &library));
+  TRY(tenon_op_find("good::doubles", &op));
+  TRY(call_of(op, 5, bits));
+end:
+  tenon_library_release(library);
+  return status;
+}
+
 /* ---- all ---------------------------------------------------------------------------------------------------------------- */
 
 static void begin(void) {
@@ -350,6 +365,11 @@ TEST("a library is loaded, called and unloaded, or not at all") {
 TEST("a library is built from source and loaded, or not at all") {
   begin();
   try_all("source", use_source, 10);
+}
+
+TEST("a library is loaded into a process of its own, called and unloaded, or not at all") {
+  begin();
+  try_all("isolated", use_isolated, 10);
 }
 
 TEST("a model is imported, compiled and run, or says why not") {

@@ -198,6 +198,33 @@ TEST("lists, what is absent, overloads and open numbers of results are read as t
   tenon_graph_release(graph);
 }
 
+TEST("a value that is given twice, and an input that is given on, keep all their names") {
+  start();
+  tenon_graph_t *graph = NULL;
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), y = graph_input(b, "y", TENON_F32, 0), out;
+  const tenon_operand_t operands[] = {{1, &x}, {1, &y}, {0, NULL}};
+  CHECK_STATUS(tenon_builder_node(b, "n", op_of("filed::join"), NULL, operands, &out, 1), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(b, "first", out), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(b, "second", out), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(b, "x", x), TENON_OK);
+  CHECK_STATUS(tenon_builder_output(b, "another", y), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
+  tenon_graph_t *read = NULL;
+  CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
+  static const char *const names[] = {"first", "second", "x", "another"};
+  CHECK(read && read->output_count == 4 && read->node_count == 3); /* join, and an identity for each name more */
+  for (int i = 0; read && i < 4; i++) CHECK_TEXT(read->output_names[i], names[i]);
+  if (read) CHECK(read->outputs[2] == read->inputs[0]);
+  for (int i = 1; read && i < 4; i += 2) { /* what the identity is of */
+    const tn_node_t *more = &read->nodes[read->edges[read->outputs[i]].producer];
+    CHECK(strcmp(more->op->name, "core::identity") == 0 &&
+          more->operands[0].edges[0] == (i == 1 ? read->outputs[0] : read->inputs[1]));
+  }
+  tenon_builder_release(b), tenon_graph_release(graph), tenon_graph_release(read);
+}
+
 TEST("an operator with an attribute of the name that lists need is refused") {
   start();
   tenon_graph_t *graph = NULL;

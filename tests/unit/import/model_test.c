@@ -93,6 +93,12 @@ TEST("branches, loops and scans use values and constants of the graphs around th
   run_case("scan");
 }
 
+TEST("sequences whose items are known become single tensors, in branches and bodies too") { run_case("sequences"); }
+
+TEST("group_norm of operator set 18 has scale and bias by group") { run_case("group_norm"); }
+
+TEST("constants are read from each attribute that may hold one") { run_case("constants"); }
+
 TEST("a model in memory runs as from a file, but has no folder for external weights") {
   static char data[65536];
   FILE *file = fopen(FOLDER "case/symbolic/model.onnx", "rb");
