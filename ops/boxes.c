@@ -112,7 +112,8 @@ static tenon_status_t pooled_dims(tenon_infer_t *infer, uint32_t first, tenon_di
                       "[roi, 4] and [roi] are wanted",
                       dims_text(x->dims, x->ndim).text, dims_text(rois->dims, rois->ndim).text,
                       dims_text(batch->dims, batch->ndim).text);
-  if (attrs[A_HEIGHT].as.i < 1 || attrs[A_WIDTH].as.i < 1 || attrs[A_SAMPLES].as.i < 0)
+  if (attrs[A_HEIGHT].as.i < 1 || attrs[A_WIDTH].as.i < 1 || attrs[A_SAMPLES].as.i < 0 ||
+      attrs[A_SAMPLES].as.i > 1 << 14)
     return tenon_fail(infer, TENON_INVALID, "an output of %" PRId64 " by %" PRId64 " from %" PRId64 " samples",
                       attrs[A_HEIGHT].as.i, attrs[A_WIDTH].as.i, attrs[A_SAMPLES].as.i);
   pooled[0] = rois->dims[0], pooled[1] = x->dims[1];

@@ -18,7 +18,7 @@ part() { # NAME COMMAND...: runs it, and says how it ended
 # Not those that measure what counters change: writes to shared data, and threads at full speed.
 part unit scripts/unit.sh $build/tests 'test_dispatch_\(readonly\|stress\)'
 part command "$python" tests/acceptance/command_test.py
-part errors "$python" tests/acceptance/errors_test.py
+for name in errors debug doctor; do part $name "$python" tests/acceptance/${name}_test.py; done
 data=$("$python" -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')
 # Not --isolate: its children end without writing their counters.
 part onnx $build/tenon verify --shape-only '*bernoulli*' --shape-only 'test_training_dropout*' "$data"/{node,simple,pytorch-operator,pytorch-converted}/*/
