@@ -13,7 +13,7 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models")
+NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models")
 NAMED = ("mxnet", "mxnet_export")  # run when they are named: they want MXNet's virtual environment
 ZOO = ("python", "pytorch")  # those that want PyTorch: .venv-zoo's Python runs them
 
