@@ -168,6 +168,8 @@ static tenon_status_t eye_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   out->dtype = infer->attrs[0].kind == TENON_KIND_NONE ? x->dtype : infer->attrs[0].as.dtype;
   if (x->ndim != 2) return tenon_fail(infer, TENON_INVALID, "a matrix is wanted, the input has rank %d", x->ndim);
+  if (out->dtype.bits && !number_is(out->dtype))
+    return tenon_fail(infer, TENON_INVALID, "dtype: expected numbers of 8 bits or more, or bool");
   return out_like(out, x);
 }
 

@@ -18,6 +18,17 @@ static inline uint16_t bf16_of_float(float x) { return (uint16_t)bf16_encode(x);
   X(U8, uint8_t, tn_uint64) X(U16, uint16_t, tn_uint64) X(U32, uint32_t, tn_uint64) X(U64, uint64_t, tn_uint64)
 /* clang-format on */
 
+/* Is it one of these dtypes, or f16 or bf16? */
+static inline int number_is(tenon_dtype_t dtype) {
+  switch (tenon_dtype_id(dtype)) {
+#define CASE(id, type, whole) case TENON_##id:
+    NUMBERS_(CASE)
+#undef CASE
+  case TENON_F16:
+  case TENON_BF16: return 1;
+  default: return 0;
+  }
+}
 /* Element i of dense memory, as a double: 64-bit integers beyond 2^53 are rounded.  Other dtypes read as 0. */
 static inline double number_get(tenon_dtype_t dtype, const void *data, int64_t i) {
   switch (tenon_dtype_id(dtype)) {
