@@ -52,7 +52,7 @@ tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t
 /* Is input 0 the gradient of what `forward` infers for those inputs, the first of which is present? */
 tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward, tenon_meta_t *const *of);
 /* Output 0 has the shape that input `shape` lists, and input 0 is the gradient of what `forward` infers for a tensor of it, which
- * becomes of[at], and for the others of `of`. */
+ * becomes of[at], and for the others of `of`; where extents are symbols that is not asked. */
 tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_infer_fn forward, tenon_meta_t **of,
                                  uint32_t at);
 

@@ -186,7 +186,6 @@ static tenon_status_t linear_attention_parts(tenon_call_t *call) {
 static tenon_status_t heads_divide(tenon_infer_t *infer, uint32_t input, const char *name, int64_t heads,
                                    tenon_dim_t *out_size) {
   const tenon_meta_t *x = infer->inputs[input];
-  if (heads < 1) return tenon_fail(infer, TENON_INVALID, "%s has %" PRId64 " heads; expected 1 or more", name, heads);
   if (x->ndim != 3 || (tenon_is_known(x->dims[2]) && x->dims[2].value % heads))
     return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected [batch, length, %" PRId64 " heads * size]", name,
                       dims_text(x->dims, x->ndim).text, heads);

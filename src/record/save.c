@@ -5,9 +5,9 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "base/cache.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/dtype.h"
@@ -220,14 +220,16 @@ static tenon_status_t add_attrs(writer_t *w, const tn_schema_t *schema, const te
 
 /* Tells one build of a library from another. */
 static void add_library(writer_t *w, const tn_library_t *library) {
-  char hash[20];
+  uint8_t hash[TN_SHA256_SIZE];
+  char digits[TN_SHA256_TEXT];
   tn_file_t file;
   member(w, "library", library->name), member(w, "library_version", library->version);
   if (!library->path || !*library->path) return;
   member(w, "library_path", library->path);
   if (tn_file_map(library->path, &file) != TENON_OK) return;
-  snprintf(hash, sizeof hash, "%016" PRIx64, tn_cache_hash(file.data, file.size, 0));
-  member(w, "library_hash", hash);
+  tn_sha256(file.data, file.size, hash);
+  tn_sha256_text(hash, digits);
+  member(w, "library_hash", digits);
   tn_file_unmap(&file);
 }
 

@@ -42,9 +42,21 @@ static const wrong_t wrongs[] = {
     {"lp_pool_backward", "kernel=[2]", {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
     {"softmax_backward", NULL, {"f32[1] 1", "f32[4] 1 2 3 4"}, "has not the shape of y"},
     {"log_softmax_backward", NULL, {"f32[4,1] 1 2 3 4", "f32[4] 1 2 3 4"}, "has not the shape of y"},
+    {"cum_prod_backward", NULL, {"f32[3] 1 2 3", "f32[3] 1 2 3", "i64[0]"}, "0 axes; one is wanted"},
+    {"dft_backward", NULL, {"f32[1,2,2] 1 2 3 4", "i64[3] 1 3 1"}, of_result},
+    {"dft_backward", NULL, {"f32[] 1", "i64[0]"}, "shape"},
+    {"stft_backward", NULL, {"f32[0,3,4,2]", "f32[0,12,1]", "i64[] 4", "f32[6] 1 1 1 1 1 1"}, of_result},
+    {"stft_backward", NULL, {"f32[0,2,4,2]", "f32[0,12,1]", "i64[0]", "f32[6] 1 1 1 1 1 1"}, "expected one"},
+    {"pad_backward", NULL, {"f32[2] 1 2", "i64[1] 4", "i64[2] 1 1"}, of_result},
+    {"pad_backward", NULL, {"f32[2] 1 2", "i64[1] 2", "i64[3] 0 0 0"}, "3 pads for 1 axes"},
+    {"tensor_scatter_backward", NULL, {"f32[1,2,1] 1 2", "i64[3] 1 3 1"}, "does not fit"},
+    {"trilu", NULL, {"f32[1,1] 1", "i64[2] 1 2"}, "k is one number"},
+    {"one_hot", NULL, {"f32[1] 1", "f32[2] 1 2", "f32[2] 0 1"}, "expected one number"},
+    {"eye_like", "dtype=i4", {"f32[1,1] 1"}, "expected numbers of 8 bits or more"},
+    {"matmul_integer", NULL, {"u8[1,1] 1", "u8[1,1] 1", "u8[2,1,1] 1 2"}, "broadcasts to [1, 1]"},
 };
 
-TEST("a gradient of another shape than the result is refused, before anything is read") {
+TEST("what has another shape than is wanted is refused, before anything is read") {
   for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
     const wrong_t *w = &wrongs[i];
     char name[64];
