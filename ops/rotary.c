@@ -185,6 +185,10 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
       return tenon_fail(infer, TENON_INVALID, "%s has shape %s, which does not fit x of shape %s", name,
                         dims_text(cache->dims, cache->ndim).text, dims_text(x->dims, x->ndim).text);
   }
+  if (positions && dim_differ(infer->inputs[COS]->dims[0], infer->inputs[SIN]->dims[0]))
+    return tenon_fail(infer, TENON_INVALID,
+                      "cos_cache has %" PRId64 " rows and sin_cache %" PRId64 "; expected as many",
+                      infer->inputs[COS]->dims[0].value, infer->inputs[SIN]->dims[0].value);
   if (positions && (positions->ndim != 2 || dim_differ(positions->dims[0], x->dims[0]) ||
                     dim_differ(positions->dims[1], x->dims[x->ndim == 4 ? 2 : 1])))
     return tenon_fail(infer, TENON_INVALID, "position_ids has shape %s; expected one for each batch and position of x",
