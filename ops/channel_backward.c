@@ -200,7 +200,10 @@ static tenon_status_t mean_variance_norm_backward_run(tenon_call_t *call) {
 static tenon_status_t batch_infer(tenon_infer_t *infer) {
   return core_backward_infer(infer, BATCH_INPUTS - X, 2, NULL);
 }
-static tenon_status_t lrn_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 2, NULL); }
+static tenon_status_t lrn_infer(tenon_infer_t *infer) {
+  if (infer->attrs[0].as.i < 1) return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
+  return core_backward_infer(infer, 1, 2, NULL);
+}
 static tenon_status_t lp_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[X]->ndim, &axis));

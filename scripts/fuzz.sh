@@ -2,6 +2,7 @@
 # Fuzzes what comes from others: libFuzzer targets of tests/fuzz with clang, under address and undefined sanitizers.
 # fuzz.sh SECONDS [TARGET]...: SECONDS for each target (all of them).  They begin with tests/fuzz/corpus, and with files of the
 # tree and of ONNX's tests; corpora in build-fuzz/corpus grow from run to run, and what is found stays in build-fuzz/found.
+# FUZZ_SEED=N: they begin with that seed, as they do in `make test`, so that what a commit is tried with does not change; else by chance.
 # A finding that was fixed becomes a file of tests/fuzz/corpus/TARGET, which `make test` runs (tests/fuzz/replay.c).
 set -uo pipefail
 seconds=$1 out=build-fuzz
@@ -45,7 +46,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$corpus"
   seeds "$target" | while read -r file; do cp -n "$file" "$corpus/seed-$(cksum <"$file" | cut -d' ' -f1)"; done
   if ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=2048 UBSAN_OPTIONS=print_stacktrace=1 TENON_CACHE=off \
-    "$out/tests/fuzz_$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
+    "$out/tests/fuzz_$target" ${FUZZ_SEED:+-seed=$FUZZ_SEED} -max_total_time="$seconds" -timeout=120 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="$out/found/$target-" "$corpus" >"$out/$target.log" 2>&1; then
     passed=$((passed + 1)) verdict=ok
   else

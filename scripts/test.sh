@@ -135,7 +135,7 @@ run_debug() {
 }
 run_sanitize() { scripts/sanitize.sh quick; }
 run_failures() { scripts/failures.sh 50; }
-run_fuzz() { scripts/fuzz.sh 20; }
+run_fuzz() { FUZZ_SEED=1 scripts/fuzz.sh 20; }
 
 totals_of() { # the last total line of a log; unittest's own form is put into ours
   grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?' "$1" | tail -1 | grep . && return

@@ -32,6 +32,7 @@ static const wrong_t wrongs[] = {
      NULL,
      {"f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2"},
      "expected at least 2"},
+    {"lrn_backward", "size=-9223372036854775808", {"f32[1,1] 1", "f32[1,1] 1"}, "size is -9223372036854775808"},
     {"lrn_backward", "size=3", {"f32[2] 1 2", "f32[2] 1 2"}, "expected at least 2"},
     {"lp_norm_backward", "axis=3", {"f32[2] 1 2", "f32[2] 1 2"}, "axis 3"},
     {"mean_variance_norm_backward", "axes=[0]", {"f32[1] 1", "f32[2] 1 2"}, of_result},
