@@ -1,6 +1,7 @@
 /* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom domain: custom.c), its outputs.
  * Called by import.c for each node in order.  Invariant: every call goes through tn_lower_call, which keeps track of
  * dtypes and of values that come from unsupported operators. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "core/convert.h"
 #include "core/dtype.h"
 #include "dispatch/op.h"
+#include "dispatch/registry.h"
 #include "graph/graph.h"
 #include "import/onnx/lower.h"
 
@@ -63,13 +65,10 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name) {
-  const tenon_op_t *op = NULL;
   if (lower->is_missing || lower->status != TENON_OK) return NULL;
-  tenon_status_t status = tenon_op_find(name, &op);
-  if (status == TENON_OK) return op;
-  if (status != TENON_NOT_FOUND) (void)failed(lower, status);
-  else tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
-  return NULL;
+  const tenon_op_t *op = tn_registry_find(name);
+  if (!op) tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
+  return op;
 }
 
 static tenon_dtype_t operand_dtype(const tn_operand_t *operand) {
@@ -194,15 +193,25 @@ tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count) 
   return tn_lower_tensor(lower, tensor);
 }
 
+/* The bits of an integer: what is too large or small is the nearest, NaN is 0; negative numbers wrap where there is no sign. */
+static uint64_t integer_of(tenon_dtype_t dtype, double value) {
+  const int digits = dtype.bits - (dtype.code == 0); /* code 0: it has a sign */
+  const double end = ldexp(1, digits), least = dtype.code == 0 ? -end : -0x1p63;
+  if (value >= end) return UINT64_MAX >> (64 - digits);
+  if (value <= least) return dtype.code == 0 ? (uint64_t)1 << digits : (uint64_t)INT64_MIN;
+  return value < 0 ? (uint64_t)(int64_t)value : value > 0 ? (uint64_t)value : 0;
+}
+
 tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) {
   tenon_tensor_t *tensor;
-  uint64_t number = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+  uint64_t number = 0;
   float narrow = (float)value;
   if (lower->status != TENON_OK) return NULL;
   if (dtype.bits % 8 || dtype.bits > 64 || dtype.code > 14 || tenon_dtype_id(dtype) == TENON_C64)
     return tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype)), NULL;
   if (failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
   if (tenon_dtype_id(dtype) == TENON_BOOL) number = value != 0;
+  else if (dtype.code <= 1) number = integer_of(dtype, value);
   if (dtype.code <= 1 || dtype.code == 6) memcpy(tensor->data, &number, dtype.bits / 8u);
   else if (tenon_dtype_id(dtype) == TENON_F64) memcpy(tensor->data, &value, sizeof value);
   else if (tenon_dtype_id(dtype) == TENON_F32) memcpy(tensor->data, &narrow, sizeof narrow);
