@@ -86,6 +86,9 @@ def debug_library(folder):
 
 def dump(library, path):
     subprocess.run(["abidw", *DUMP_OPTIONS, "--out-file", path, library], check=True)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    write(path, text.replace(ROOT + "/", ""))  # no place of this machine
     return path
 
 
