@@ -293,14 +293,7 @@ static tenon_status_t infer(tn_seat_t *seat, tn_unpack_t *u, tn_wire_t *reply) {
 static tenon_status_t validate(tn_seat_t *seat, tn_unpack_t *u, tn_wire_t *reply) {
   arguments_t a;
   TN_TRY(get_arguments(seat, u, &a));
-  tenon_node_t node = {.size = sizeof node,
-                       .phase = TENON_PHASE_VALIDATE,
-                       .host = &tn_host,
-                       .op = a.op,
-                       .attrs = attrs_of(&a),
-                       .context = a.op->context,
-                       .device = {1, 0}};
-  if (a.op->validate) TN_TRY(a.op->validate(&node));
+  TN_TRY(tn_attrs_check(a.op, attrs_of(&a)));
   tn_put(reply, TENON_OK), tn_put_text(reply, NULL);
   return TENON_OK;
 }

@@ -10,21 +10,7 @@
 #include "check.h"
 #include "failing.h"
 #include "tensors.h"
-
-static char folder[] = "/tmp/tenon-reload-XXXXXX";
-
-static const char *in_folder(const char *name) {
-  static char paths[4][200];
-  static int next;
-  char *path = paths[next++ % 4];
-  snprintf(path, 200, "%s/%s", folder, name);
-  return path;
-}
-
-static void put(const char *name, const char *text) {
-  FILE *file = fopen(in_folder(name), "w");
-  if (CHECK(file != NULL)) fputs(text, file), fclose(file);
-}
+#include "written.h"
 
 /* BY is what changes: of a loop, of a state, of a shape.  OTHER changes a schema, GONE an operator away. */
 static const char source[] =

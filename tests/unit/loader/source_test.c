@@ -11,21 +11,9 @@
 #include "check.h"
 #include "failing.h"
 #include "tensors.h"
+#include "written.h"
 
-static char folder[] = "/tmp/tenon-source-XXXXXX", cache[100], temporary[100];
-
-static const char *in_folder(const char *name) {
-  static char paths[4][200];
-  static int next;
-  char *path = paths[next++ % 4];
-  snprintf(path, 200, "%s/%s", folder, name);
-  return path;
-}
-
-static void put(const char *name, const char *text) {
-  FILE *file = fopen(in_folder(name), "w");
-  if (CHECK(file != NULL)) fputs(text, file), fclose(file);
-}
+static char cache[100], temporary[100];
 
 /* A library `name` whose operator adds BY of by.h. */
 static void put_library(const char *file, const char *name) {
