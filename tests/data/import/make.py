@@ -192,6 +192,12 @@ case("group_norm", model([h.make_node("GroupNormalization", ["x", "s", "b"], ["y
      [((wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-2) * np.array([[1], [-2]])
        + np.array([[0.5], [3]])).astype(np.float32).reshape(1, 4, 6)], check=False)
 
+# limits beyond what the elements' type can hold: those of operator set 6 are floats, and absent means the largest
+for name, dtype in ("i8", T.INT8), ("i64", T.INT64), ("u8", T.UINT8):
+    numbers = np.array([-7, -1, 3, 100]).astype(h.tensor_dtype_to_np_dtype(dtype))
+    case(f"clip_{name}", model([h.make_node("Clip", ["x"], ["c"], max=5.0), h.make_node("Clip", ["c"], ["d"], min=-1e30), h.make_node("Cast", ["d"], ["y"], to=T.FLOAT)],
+         [value("x", dtype, [4])], [value("y", T.FLOAT, [4])], [], 6), {"x": numbers}, [np.minimum(numbers, 5).astype(np.float32)], check=False)
+
 # constants by each attribute that may hold one
 constants = [h.make_node("Constant", [], ["a"], value_float=2.5), h.make_node("Constant", [], ["b"], value_floats=[1.0, 2.0, 3.0]),
              h.make_node("Constant", [], ["c"], value_ints=[3, 2, 1]), h.make_node("Constant", [], ["d"], value_int=-4),

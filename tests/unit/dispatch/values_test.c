@@ -75,4 +75,18 @@ TEST("too many values, values of another kind and what must be there are refused
   tenon_tensor_release(x);
 }
 
+TEST("what an operator's own validate refuses, and extents that are symbols, never get to a kernel") {
+  tenon_tensor_t *x = tensor_of("f32[1] 1");
+  const int64_t symbol = INT64_MIN;
+  const tenon_value_t ratio[] = {TENSOR(x), {TENON_KIND_FLOAT, 0, {.f = -1}}, {TENON_KIND_BOOL, 0, {.i = 1}}},
+                      shape[] = {{TENON_KIND_DIMS, 1, {.ints = &symbol}}};
+  check_refused("core::dropout", ratio, 3, "ratio is -1");
+  check_refused("core::randn", shape, 1, "core::randn: attribute shape: expected -2^62 or more, found");
+  tenon_bound_t *bound = NULL;
+  CHECK_STATUS(tenon_bound_create(op_of("core::dropout"), ratio + 1, &bound), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "ratio is -1");
+  CHECK(!bound);
+  tenon_tensor_release(x);
+}
+
 TEST("nothing is left behind") { tenon_shutdown(); }

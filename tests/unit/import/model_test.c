@@ -97,6 +97,12 @@ TEST("sequences whose items are known become single tensors, in branches and bod
 
 TEST("group_norm of operator set 18 has scale and bias by group") { run_case("group_norm"); }
 
+TEST("limits beyond what a type can hold are its own") {
+  run_case("clip_i8");
+  run_case("clip_i64");
+  run_case("clip_u8");
+}
+
 TEST("constants are read from each attribute that may hold one") { run_case("constants"); }
 
 TEST("a model in memory runs as from a file, but has no folder for external weights") {

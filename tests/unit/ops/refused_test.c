@@ -55,6 +55,7 @@ static const wrong_t wrongs[] = {
      NULL,
      {"f32[1,1,1,2] 1 2", "f32[2,1] 1 1", "f32[1,1] 1", "i64[1,1] 1"},
      "cos_cache has 2 rows and sin_cache 1"},
+    {"pad", NULL, {"f32[1] 1", "i64[2] -9223372036854775808 -9223372036854775808"}, "overflow"},
     {"trilu", NULL, {"f32[1,1] 1", "i64[2] 1 2"}, "k is one number"},
     {"one_hot", NULL, {"f32[1] 1", "f32[2] 1 2", "f32[2] 0 1"}, "expected one number"},
     {"eye_like", "dtype=i4", {"f32[1,1] 1"}, "expected numbers of 8 bits or more"},
