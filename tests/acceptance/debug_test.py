@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Recorded calls and their replay, the first NaN, crash reports."""
+import hashlib
 import json
 import os
 import re
@@ -34,6 +35,7 @@ class Recordings(unittest.TestCase):
         self.assertEqual((call["operator"], call["status"], call["attributes"]), ("toy::limited", "out of range", {"most": "4.5"}))
         self.assertIn("6 is above 4.5", call["error"])
         self.assertEqual(call["library_path"], str((HERE / "toy.so").resolve()))
+        self.assertEqual(call["library_hash"], hashlib.sha256((HERE / "toy.so").read_bytes()).hexdigest())
         np.testing.assert_array_equal(np.load(saved[0] / call["inputs"][0]["file"]), np.full((2, 3), 6, np.float32))
         out, _ = tenon("replay", saved[0])
         self.assertIn("the same failure", out)
