@@ -29,6 +29,8 @@ bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed);
 /* Writes a file, or puts another in its place in one step: who has it open or mapped keeps what was there.  `mode` is of a
  * new file, less what the process's umask takes away. */
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode);
+/* As tn_file_replace, but what is there already stays: EXISTS. */
+tenon_status_t tn_file_create(const char *path, const void *data, size_t size, uint32_t mode);
 void tn_file_remove(const char *path);
 /* A new folder in TMPDIR, for this user alone; and away with it and the files in it. */
 tenon_status_t tn_folder_make(char *out_path, size_t capacity);

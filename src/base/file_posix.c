@@ -127,16 +127,33 @@ static int open_beside(const char *path, uint32_t mode, char *out_beside, size_t
   return -1;
 }
 
-tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
+/* Gives the name to a file that has another; where that name is taken, fails or takes it away.  Systems of files without
+ * links can only do the latter. */
+static int give_name(const char *from, const char *to, bool is_new) {
+  if (is_new && link(from, to) == 0) return unlink(from), 0;
+  if (is_new && errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+  return rename(from, to) == 0 ? 0 : errno;
+}
+
+static tenon_status_t write_file(const char *path, const void *data, size_t size, uint32_t mode, bool is_new) {
   char beside[4200];
   int file = open_beside(path, mode, beside, sizeof beside), problem = 0;
   if (file < 0) return tn_fail(TENON_DENIED, "%s: cannot be written: %s", path, strerror(errno));
   if (!write_all(file, data, size)) problem = errno;
   if (close(file) != 0 && !problem) problem = errno;
-  if (!problem && rename(beside, path) != 0) problem = errno;
+  if (!problem) problem = give_name(beside, path, is_new);
   if (!problem) return TENON_OK;
   (void)unlink(beside);
-  return tn_fail(TENON_DENIED, "%s: cannot be written: %s", path, strerror(problem));
+  return tn_fail(is_new && problem == EEXIST ? TENON_EXISTS : TENON_DENIED, "%s: cannot be written: %s", path,
+                 strerror(problem));
+}
+
+tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
+  return write_file(path, data, size, mode, false);
+}
+
+tenon_status_t tn_file_create(const char *path, const void *data, size_t size, uint32_t mode) {
+  return write_file(path, data, size, mode, true);
 }
 
 void tn_file_remove(const char *path) { (void)unlink(path); }

@@ -27,6 +27,13 @@ static void say(const tenon_build_t *build, uint32_t what, const char *text) {
   if (build->say && *text) build->say(build->context, what, text);
 }
 
+/* The library in the cache: of these contents, and of this user alone. */
+static bool is_library(const char *path, uint64_t hash) {
+  uint64_t now;
+  bool is_private = false;
+  return hash_of(path, &now) && now == hash && tn_file_is_private(path, &is_private) == TENON_OK && is_private;
+}
+
 /* ---- the entry: "library HASH NAME", "input HASH PATH" ..., an empty line, the compilers' words ------------------- */
 
 static void write_entry(const char *name, const tn_text_t *key, const char *library, uint64_t hash,
@@ -69,15 +76,14 @@ static bool find(const tenon_build_t *build, const char *name, const tn_text_t *
   const char *words = "";
   void *data;
   size_t size;
-  uint64_t hash = 0, now;
-  bool is_private = false, found = false;
+  uint64_t hash = 0;
+  bool found = false;
   if (!tn_cache_folder(folder, sizeof folder) || !tn_cache_read(name, key->data, key->size, &data, &size)) return false;
   entry = tn_copy_text(data, size);
   tn_release_memory(data);
   if (entry && check_entry(entry, library, &hash, &words)) {
     snprintf(built->path, sizeof built->path, "%s/%s", folder, library);
-    found = hash_of(built->path, &now) && now == hash && tn_file_is_private(built->path, &is_private) == TENON_OK &&
-            is_private;
+    found = is_library(built->path, hash);
   }
   if (found) say(build, TENON_BUILD_REUSED, built->path), say(build, TENON_BUILD_WORDS, words);
   tn_release_memory(entry);
@@ -85,7 +91,7 @@ static bool find(const tenon_build_t *build, const char *name, const tn_text_t *
 }
 
 /* Away with the library of an entry that is about to be another; not while somebody may have looked and not opened it yet. */
-static void drop(const char *name, const tn_text_t *key, const char *folder, int64_t now) {
+static void drop(const char *name, const tn_text_t *key, const char *folder, const char *other, int64_t now) {
   const int64_t minute = 60 * (int64_t)1000000000;
   char library[NAME], path[4200];
   uint64_t hash;
@@ -94,11 +100,19 @@ static void drop(const char *name, const tn_text_t *key, const char *folder, int
   int64_t changed;
   if (!tn_cache_read(name, key->data, key->size, &data, &size)) return;
   char *entry = tn_copy_text(data, size);
-  if (entry && sscanf(entry, "library %" SCNx64 " %63s", &hash, library) == 2 && !strchr(library, '/')) {
+  if (entry && sscanf(entry, "library %" SCNx64 " %63s", &hash, library) == 2 && !strchr(library, '/') &&
+      strcmp(library, other) != 0) {
     snprintf(path, sizeof path, "%s/%s", folder, library);
     if (tn_file_stamp(path, &hash, &changed) && now - changed > minute) tn_file_remove(path);
   }
   tn_release_memory(entry), tn_release_memory(data);
+}
+
+/* Another process may have put the same there, and be about to open it: then it stays as it is. */
+static tenon_status_t put(const char *path, const tn_file_t *file, uint64_t hash) {
+  tenon_status_t status = tn_file_create(path, file->data, file->size, 0700);
+  if (status != TENON_EXISTS) return status;
+  return is_library(path, hash) ? TENON_OK : tn_file_replace(path, file->data, file->size, 0700);
 }
 
 /* Puts a library that was just made into the cache, from where it is then used.  Not if a file that it was made from has
@@ -116,8 +130,8 @@ static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn
   snprintf(library, sizeof library, "%.16s-%016" PRIx64 ".so", name, hash);
   snprintf(path, sizeof path, "%s/%s", folder, library);
   tn_cache_make_folder();
-  drop(name, key, folder, begun);
-  if (tn_file_replace(path, file.data, file.size, 0700) == TENON_OK) {
+  drop(name, key, folder, library, begun);
+  if (put(path, &file, hash) == TENON_OK) {
     write_entry(name, key, library, hash, inputs, words);
     tn_folder_remove(built->folder);
     *built->folder = 0;
