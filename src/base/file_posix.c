@@ -127,11 +127,13 @@ static int open_beside(const char *path, uint32_t mode, char *out_beside, size_t
   return -1;
 }
 
-/* Gives the name to a file that has another; where that name is taken, fails or takes it away.  Systems of files without
- * links can only do the latter. */
+/* The file gets its name in one step, which changes it last: a link, and then away with the other name, would change it while
+ * somebody reads it.  Where the system of files cannot refuse a name that is taken, what is there goes. */
 static int give_name(const char *from, const char *to, bool is_new) {
-  if (is_new && link(from, to) == 0) return unlink(from), 0;
-  if (is_new && errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+#ifdef RENAME_NOREPLACE
+  if (is_new && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+  if (is_new && errno != EINVAL && errno != ENOSYS) return errno;
+#endif
   return rename(from, to) == 0 ? 0 : errno;
 }
 
