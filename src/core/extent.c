@@ -615,9 +615,9 @@ static tenon_status_t atom_part(tn_extents_t *extents, const atom_t *atom, tn_ex
   return TENON_OK;
 }
 
-/* The first of several terms and the rest of them, or the first of several factors and the rest of them. */
 bool tn_extents_has(const tn_extents_t *extents, tenon_dim_t dim) { return entry_of(extents, dim) != NULL; }
 
+/* The first of several terms and the rest of them, or the first of several factors and the rest of them. */
 tenon_status_t tn_extents_part(tn_extents_t *extents, tenon_dim_t dim, tn_extent_part_t *out_part) {
   tn_sum_t first, rest = {0};
   const atom_t *atom;

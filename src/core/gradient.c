@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/lexer.h"
+#include "core/nearest.h"
 
 enum { DEPTH_MAX = 64, VALUES_MAX = 128 /* of one call */ };
 

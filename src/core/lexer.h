@@ -56,17 +56,6 @@ tenon_status_t tn_lexer_fail_at(const tn_lexer_t *lexer, const char *at, const c
 /* "... expected WHAT, found 'token'". */
 tenon_status_t tn_lexer_expected(const tn_lexer_t *lexer, const char *expected);
 
-/* The known word that is nearest to one that is not: offer the candidates, then ask for "; did you mean 'axis'?" or "".
- */
-typedef struct tn_nearest_t {
-  const char *word, *best;
-  size_t size, distance;
-  char text[TN_NAME_MAX + 24];
-} tn_nearest_t;
-void tn_nearest_begin(tn_nearest_t *nearest, const char *word, size_t size);
-void tn_nearest_offer(tn_nearest_t *nearest, const char *candidate);
-const char *tn_nearest_say(tn_nearest_t *nearest);
-
 /* tn_lexer_expected, with a suggestion if the token is a name: `words` end with NULL, more(i) gives NULL at the end;
  * both may be NULL. */
 tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected, const char *const *words,

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "core/lexer.h"
 #include "core/match.h"
+#include "core/nearest.h"
 
 enum { NAMES_MAX = 64 };
 

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "core/lexer.h"
+#include "core/nearest.h"
 
 /* ---- names and words --------------------------------------------------------------------------------------------- */
 

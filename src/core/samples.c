@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/lexer.h"
+#include "core/nearest.h"
 #include "core/value.h"
 
 enum { NAMES_MAX = 64 };

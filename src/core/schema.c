@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "core/lexer.h"
+#include "core/nearest.h"
 #include "core/value.h"
 
 enum { ARGUMENTS_MAX = 64 }; /* inputs, attributes, results: sets of each are 64-bit masks in op.h */

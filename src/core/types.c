@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/lexer.h"
+#include "core/nearest.h"
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/lexer.h"
+#include "core/nearest.h"
 #include "core/sparse.h"
 
 static const struct {

@@ -1,6 +1,6 @@
 /* From the items of a descriptor to operator records: every text parsed, every name resolved, every offence collected.
  * Called by the registry, which publishes what comes out.  Invariant: nothing outside the definition changes. */
-#include "dispatch/definition.h"
+#include "dispatch/definition_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,11 +9,9 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "core/dtype.h"
 #include "core/match.h"
 #include "dispatch/call.h"
 #include "dispatch/infer.h"
-#include "dispatch/iterator.h"
 #include "dispatch/table.h"
 #include "dispatch/transform.h"
 
@@ -31,26 +29,28 @@ void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *f
   if (code == TENON_MEMORY) b->failed = true;
 }
 
-static tenon_op_t *target(const tn_definition_t *b) { return b->op ? b->op : b->extension ? b->extension->op : NULL; }
+tenon_op_t *tn_definition_target(const tn_definition_t *b) {
+  return b->op ? b->op : b->extension ? b->extension->op : NULL;
+}
 
-static bool check(tn_definition_t *b,
-                  tenon_status_t status) { /* of a parser: its message is the offence, after the operator's name */
+bool tn_definition_check(tn_definition_t *b, tenon_status_t status) {
   if (status == TENON_OK) return true;
   char text[2048];
-  const char *name = target(b) ? target(b)->name : "";
+  const tenon_op_t *op = tn_definition_target(b);
+  const char *name = op ? op->name : "";
   snprintf(text, sizeof text, "%s", tn_error());
   bool is_named = strstr(text, name) != NULL;
   tn_definition_offend(b, status, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", text);
   return false;
 }
 
-static void *room(tn_definition_t *b, tn_arena_t *arena, size_t size) {
+void *tn_definition_room(tn_definition_t *b, tn_arena_t *arena, size_t size) {
   void *memory = tn_arena_allocate(arena, size);
   if (!memory) tn_definition_offend(b, TENON_MEMORY, "out of memory: an operator needs %zu bytes", size);
   return memory;
 }
 
-static const char *kept(tn_definition_t *b, tn_arena_t *arena, const char *text) {
+const char *tn_definition_text(tn_definition_t *b, tn_arena_t *arena, const char *text) {
   if (!text) return NULL;
   const char *copy = tn_arena_text(arena, text, strlen(text));
   if (!copy) tn_definition_offend(b, TENON_MEMORY, "out of memory: a text of an operator");
@@ -67,9 +67,9 @@ void tn_op_free(tenon_op_t *op) {
 static void begin_op(tn_definition_t *b, const char *schema) {
   tn_arena_t arena = {NULL};
   b->op = NULL, b->extension = NULL, b->has_op = true;
-  tenon_op_t *op = room(b, &arena, sizeof *op);
+  tenon_op_t *op = tn_definition_room(b, &arena, sizeof *op);
   if (!op) return;
-  bool good = check(b, tn_schema_parse(schema, b->library->name, &arena, &op->schema));
+  bool good = tn_definition_check(b, tn_schema_parse(schema, b->library->name, &arena, &op->schema));
   if (good && tn_map_get(&b->names, op->schema.full, strlen(op->schema.full))) {
     tn_definition_offend(b, TENON_EXISTS, "operator %s is defined twice in this library", op->schema.full);
     good = false;
@@ -120,231 +120,17 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   *b->extension = (tn_extension_t){op, NULL, NULL, is_own ? NULL : item, b->override};
 }
 
-/* Of the input that decides; all ones: not restricted. */
-static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return kernel->words.dtypes;
-  return op->dispatch_input < 0 ? ~(uint64_t)0
-                                : (uint64_t)1 << tn_dtype_index(kernel->loop.words.dtypes[op->dispatch_input]);
-}
-
-/* A kernel that a program adds takes the place of another on purpose, or of none. */
-static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
-  const tn_kernel_t *k = op->kernels;
-  uint32_t denies = kernel->words.flags & TN_KERNEL_NO_FALLBACK; /* it is no kernel, and beside one */
-  while (k && ((k->words.flags & TN_KERNEL_NO_FALLBACK) != denies || k->words.at != kernel->words.at ||
-               k->backend != kernel->backend || k->words.isa != kernel->words.isa ||
-               dtypes_of(op, k) != dtypes_of(op, kernel)))
-    k = k->next;
-  if (k && b->override == TN_OVERRIDE_NEVER)
-    tn_definition_offend(b, TENON_EXISTS,
-                         "%s: a kernel '%s' is there already, from library %s: say TENON_OVERRIDE to take its place",
-                         op->name, k->text, k->library->name);
-  else if (!k && b->override == TN_OVERRIDE_MUST)
-    tn_definition_offend(b, TENON_NOT_FOUND, "%s: '%s' overrides nothing: there is no such kernel", op->name,
-                         kernel->text);
-  else return true;
-  return false;
-}
-
-/* A place in one of autocast's lists, which needs no function. */
-static bool is_cast(const tn_kernel_t *kernel) {
-  const tn_kernel_words_t *w = &kernel->words;
-  return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
-}
-
-/* Words that only mean something where kernels are chosen among: layers and composites are not. */
-static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel, const char *text) {
-  const tn_kernel_words_t *w = &kernel->words;
-  bool chooses = w->isa || w->dtypes != ~(uint64_t)0, passes = w->flags & TN_KERNEL_FALLTHROUGH;
-  uint32_t of_devices = w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS);
-  bool is_cpu = w->at == TN_AT_BACKEND && strcmp(w->device, "cpu") == 0;
-  bool is_rule = passes || w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
-  if (kernel->kind == TN_KERNEL_STUB && (w->at != TN_AT_BACKEND || is_rule))
-    tn_definition_offend(b, TENON_INVALID, "%s: stub '%s': stubs are of backends, and have functions", op->name, text);
-  else if (is_cast(kernel)) {
-    uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
-    bool is_one = w->dtypes == ~(uint64_t)0 || (!(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats));
-    bool says_one = !(w->flags & TN_KERNEL_LOWER) || w->dtypes == ~(uint64_t)0;
-    if (is_one && says_one && !w->isa && !passes && !w->device && !(w->flags & ~(uint32_t)TN_KERNEL_LOWER)) return true;
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': expected 'autocast lower', or autocast and one of f16, bf16, f32", op->name,
-                         text);
-  } else if (w->flags & TN_KERNEL_LOWER)
-    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': lower is a word of 'autocast'", op->name, text);
-  else if (w->flags & TN_KERNEL_NEEDS)
-    tn_definition_offend(b, TENON_INVALID, "%s: '%s': doubles, halves and wide_atomics are words of SOURCE", op->name,
-                         text);
-  else if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
-                         op->name, text);
-  else if (w->flags & TN_KERNEL_ACCUMULATES && (w->at != TN_AT_BACKEND || kernel->kind != TN_KERNEL_DEVICE || is_rule))
-    tn_definition_offend(b, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL", op->name, text);
-  else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes", op->name,
-                         text);
-  else if (of_devices && (w->at != TN_AT_BACKEND || is_cpu))
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': 'fallback', 'no_fallback' and 'scalars' are words for backends other than "
-                         "the CPU",
-                         op->name, text);
-  else if (w->flags & TN_KERNEL_ANYWHERE && !is_cpu)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': 'anywhere' says that a kernel of the CPU serves tensors of every device",
-                         op->name, text);
-  else if (passes + (w->flags & TN_KERNEL_FALLBACK) / TN_KERNEL_FALLBACK +
-               (w->flags & TN_KERNEL_NO_FALLBACK) / TN_KERNEL_NO_FALLBACK >
-           1)
-    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': only one of fallthrough, fallback and no_fallback",
-                         op->name, text);
-  else if (w->flags & TN_KERNEL_NO_FALLBACK && chooses)
-    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': a fallback is denied for all dtypes at once", op->name,
-                         text);
-  else if (w->at == TN_AT_AUTOCAST && w->device)
-    tn_definition_offend(b, TENON_UNIMPLEMENTED, "%s: kernel '%s': casts are the same on every backend: 'autocast'",
-                         op->name, text);
-  else return true;
-  return false;
-}
-
-/* Stubs and loops do the inner work of an operator that the host does the rest of. */
-static void check_stub(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (kernel->kind == TN_KERNEL_LOOP && op->reduces.text)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: loop '%s': loops are of pointwise operators, and this one is a reduction", op->name,
-                         kernel->text);
-  if (kernel->kind != TN_KERNEL_STUB || tn_op_has_stub(op)) return;
-  tn_text_t others = {0};
-  b->name_stubs(op->name, &others);
-  tn_definition_offend(b, TENON_INVALID,
-                       "%s: '%s': it has no stub, which only pointwise operators and reductions without lists have: "
-                       "expected KERNEL, or one of those that have: %s",
-                       op->name, kernel->text, tn_text_get(&others));
-  tn_text_clear(&others);
-}
-
-static uint64_t kernel_numbers; /* under the registry's mutex */
-
-/* "npu f32" is called "npu stub f32" in lists. */
-static void name_stub(char *out_text, size_t capacity, const char *where) {
-  where += strspn(where, " \t\n");
-  int device = (int)strcspn(where, " \t\n");
-  snprintf(out_text, capacity, "%.*s stub%s", device, where, where + device);
-}
-
-static void make_composite(tn_kernel_t *kernel) {
-  kernel->kind = TN_KERNEL_COMPOSITE;
-  kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
-}
-
-static void add_kernel(tn_definition_t *b, const tenon_item_t *item) {
-  tenon_op_t *op = target(b);
-  if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
-  uint32_t tag = item->tag & ~TENON_MUST;
-  const char *kind = tag == TENON_TAG_KERNEL   ? "KERNEL"
-                     : tag == TENON_TAG_STUB   ? "STUB"
-                     : tag == TENON_TAG_LOOP   ? "LOOP"
-                     : tag == TENON_TAG_ROW    ? "ROW"
-                     : tag == TENON_TAG_SOURCE ? "SOURCE"
-                                               : "COMPOSITE";
-  tn_arena_t *arena = &b->library->arena;
-  tn_kernel_t *kernel = room(b, arena, sizeof *kernel);
-  if (!kernel) return;
-  *kernel = (tn_kernel_t){.context = b->library->context,
-                          .library = b->library,
-                          .prepare = b->kernel_prepare,
-                          .release = b->kernel_release,
-                          .number = ++kernel_numbers,
-                          .words = {.device = "cpu", .dtypes = ~(uint64_t)0}};
-  bool good = true;
-  char text[256];
-  switch (tag) {
-  case TENON_TAG_STUB:
-    kernel->kind = TN_KERNEL_STUB, kernel->run = tn_stub_run, kernel->stub = (tenon_stub_fn)item->function;
-    good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
-    if (good) good = fits_place(b, op, kernel, item->text);
-    name_stub(text, sizeof text, item->text ? item->text : "");
-    break;
-  case TENON_TAG_KERNEL:
-    kernel->kind = TN_KERNEL_DEVICE, kernel->run = (tenon_run_fn)item->function;
-    good = check(b, tn_kernel_parse(item->text ? item->text : "", arena, &kernel->words));
-    if (good) good = fits_place(b, op, kernel, item->text);
-    if (kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE) make_composite(kernel);
-    snprintf(text, sizeof text, "%s", item->text ? (const char *)item->text : "");
-    break;
-  case TENON_TAG_SOURCE: /* its words begin with a device, which is not stated here */
-    kernel->kind = TN_KERNEL_SOURCE, kernel->run = (tenon_run_fn)item->function;
-    snprintf(text, sizeof text, "source %s", item->text ? (const char *)item->text : "");
-    good = check(b, tn_kernel_parse(text, arena, &kernel->words));
-    if (good && kernel->words.at == TN_AT_BACKEND &&
-        !(kernel->words.flags &
-          ~(uint32_t)(TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS | TN_KERNEL_NEEDS)))
-      kernel->words.device = NULL;
-    else if (good)
-      tn_definition_offend(
-          b, TENON_INVALID,
-          "%s: SOURCE '%s': expected dtypes, an instruction set, strided, serial, scalars, doubles, halves, "
-          "wide_atomics",
-          op->name, item->text ? (const char *)item->text : ""),
-          good = false;
-    break;
-  case TENON_TAG_COMPOSITE:
-    kernel->run = (tenon_run_fn)item->function, kernel->words.at = TN_AT_COMPOSITE, kernel->words.device = NULL;
-    make_composite(kernel);
-    snprintf(text, sizeof text, "composite");
-    break;
-  default:
-    kernel->kind = tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
-    kernel->run = tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
-    kernel->loop.function = (tenon_loop_fn)item->function;
-    good = check(b, tn_loop_parse(item->text ? item->text : "", &op->schema, arena, &kernel->loop.words));
-    kernel->words.isa = kernel->loop.words.isa;
-    if (good && kernel->loop.words.flags & TN_KERNEL_STRIDED) kernel->words.flags |= TN_KERNEL_STRIDED;
-    snprintf(text, sizeof text, "cpu %s %s", tag == TENON_TAG_LOOP ? "loop" : "row",
-             item->text ? (const char *)item->text : "");
-  }
-  kernel->text = kept(b, arena, text);
-  if (is_cast(kernel) && !item->function) kernel->run = tn_layer_autocast_listed;
-  uint32_t rule = kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
-  if (good && !item->function != (rule != 0 || is_cast(kernel))) {
-    tn_definition_offend(b, TENON_INVALID,
-                         rule == TN_KERNEL_FALLTHROUGH || is_cast(kernel)
-                             ? "%s: %s '%s' passes calls by and has no function of its own"
-                         : rule ? "%s: %s '%s' is the host's and has no function of its own"
-                                : "%s: %s '%s' has no function",
-                         op->name, kind, item->text ? (const char *)item->text : "");
-    return;
-  }
-  if (rule == TN_KERNEL_FALLBACK) kernel->run = tenon_fallback_cpu;
-  if (kernel->run == tenon_fallback_cpu) kernel->words.flags |= TN_KERNEL_FALLBACK; /* of a program */
-  if (kernel->words.flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK))           /* strides and details are kept */
-    kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED;
-  tn_backend_t *backend = NULL;
-  if (good && kernel->words.device) good = check(b, tn_backend_intern(kernel->words.device, &backend));
-  kernel->backend = backend;
-  if (!good || (b->extension && !may_override(b, op, kernel))) return;
-  if (b->extension) {
-    kernel->next = b->extension->first;
-    b->extension->first = kernel;
-    if (!b->extension->last) b->extension->last = kernel;
-  } else {
-    kernel->next = op->kernels;
-    op->kernels = kernel;
-    b->drafts[b->count - 1].texts.has_bad_kernel = false;
-  }
-}
-
 static void set_text(tn_definition_t *b, const char **slot, const tenon_item_t *item, const char *what) {
-  tenon_op_t *op = target(b);
+  tenon_op_t *op = tn_definition_target(b);
   if (*slot) tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", op->name, what);
   else if (!item->text) tn_definition_offend(b, TENON_INVALID, "%s: %s has no text", op->name, what);
-  else *slot = kept(b, &op->arena, item->text);
+  else *slot = tn_definition_text(b, &op->arena, item->text);
 }
 
 static void set_function(tn_definition_t *b, tenon_any_fn *slot, const tenon_item_t *item, const char *what) {
-  if (*slot) tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", target(b)->name, what);
-  else if (!item->function) tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", target(b)->name, what);
+  if (*slot) tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", tn_definition_target(b)->name, what);
+  else if (!item->function)
+    tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", tn_definition_target(b)->name, what);
   else *slot = item->function;
 }
 
@@ -357,7 +143,8 @@ static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
     return;
   }
   if (upgrades->count) memcpy(all, upgrades->items, upgrades->count * sizeof *all);
-  if (!check(b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[upgrades->count])))
+  if (!tn_definition_check(
+          b, tn_upgrade_parse(item->number, item->text ? item->text : "", &op->arena, &all[upgrades->count])))
     return;
   upgrades->items = all, upgrades->count++;
 }
@@ -422,7 +209,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_BRIDGE: add_bridge(b, item->text); return;
   case TENON_TAG_PASS:
   case TENON_TAG_PARTITIONER: add_transform(b, item, tag == TENON_TAG_PASS); return;
-  case TENON_TAG_ABOUT: b->library->about = kept(b, &b->library->arena, item->text); return;
+  case TENON_TAG_ABOUT: b->library->about = tn_definition_text(b, &b->library->arena, item->text); return;
   default: break;
   }
   if (tag > TENON_TAG_REFERENCE) { /* newer than this host */
@@ -438,7 +225,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
     b->has_op = true; /* said once */
     return;
   }
-  tenon_op_t *op = target(b);
+  tenon_op_t *op = tn_definition_target(b);
   if (!op) return; /* items of an operator whose schema is bad */
   if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB && tag != TENON_TAG_LOOP &&
       tag != TENON_TAG_ROW && tag != TENON_TAG_SOURCE && tag != TENON_TAG_COMPOSITE && tag != TENON_TAG_PREPARE &&
@@ -486,7 +273,7 @@ static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
   case TENON_TAG_COMPOSITE:
   case TENON_TAG_LOOP:
   case TENON_TAG_ROW:
-  case TENON_TAG_SOURCE: add_kernel(b, item); break;
+  case TENON_TAG_SOURCE: tn_definition_add_kernel(b, item); break;
   case TENON_TAG_SUBGRAPH: set_text(b, &texts->body, item, "BODY"); break;
   case TENON_TAG_SAMPLES: set_text(b, &texts->samples, item, "SAMPLES"); break;
   case TENON_TAG_REFERENCE: set_function(b, (tenon_any_fn *)&op->reference, item, "REFERENCE"); break;
@@ -555,18 +342,18 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   const tn_texts_t t = *texts;
   b->op = op;
   size_t before = b->offence_count;
-  if (!check(b, tn_types_parse(t.types, &op->schema, arena, &op->types))) return;
-  check(b, tn_patterns_parse(t.shapes, false, &op->schema, arena, &op->shapes));
-  check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
-  check(b, tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
-  check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
-  check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
-  check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
-  check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
-  check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
-  check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
+  if (!tn_definition_check(b, tn_types_parse(t.types, &op->schema, arena, &op->types))) return;
+  tn_definition_check(b, tn_patterns_parse(t.shapes, false, &op->schema, arena, &op->shapes));
+  tn_definition_check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
+  tn_definition_check(b, tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
+  tn_definition_check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
+  tn_definition_check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
+  tn_definition_check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
+  tn_definition_check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
+  tn_definition_check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
+  tn_definition_check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
   set_body(b, op, t.body);
-  check(b, tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
+  tn_definition_check(b, tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
   op->where_text = t.where, op->reuse_text = t.reuse;
   if (op->gradient.text && b->offence_count == before) tn_gradient_walk(&op->gradient, gradient_operator, b);
   bool composite = false;
@@ -590,7 +377,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
         "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, `Tensor(a) x -> Tensor(a)`, need none)",
         op->name);
   if (op->create && !op->destroy) tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next) check_stub(b, op, k);
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) tn_definition_check_stub(b, op, k);
   for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
     if (!k->prepare) k->prepare = op->prepare, k->release = op->release;
   const tenon_op_t **uses = op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
@@ -601,7 +388,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
                            op->use_names[i]);
   op->uses = uses;
   op->dispatch_input = deciding_input(op);
-  if (b->offence_count == before) check(b, tn_table_build(op));
+  if (b->offence_count == before) tn_definition_check(b, tn_table_build(op));
 }
 
 bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
@@ -657,14 +444,15 @@ static void check_required(tn_definition_t *b) {
 
 static void check_extensions(tn_definition_t *b) {
   for (size_t i = 0; i < b->extension_count && !b->failed; i++)
-    for (const tn_kernel_t *k = b->extensions[i].first; k; k = k->next) check_stub(b, b->extensions[i].op, k);
+    for (const tn_kernel_t *k = b->extensions[i].first; k; k = k->next)
+      tn_definition_check_stub(b, b->extensions[i].op, k);
 }
 
 bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const char *path) {
   tn_library_t *library = b->library;
-  library->name = kept(b, &library->arena, descriptor->name);
-  library->version = kept(b, &library->arena, descriptor->version);
-  library->path = kept(b, &library->arena, path);
+  library->name = tn_definition_text(b, &library->arena, descriptor->name);
+  library->version = tn_definition_text(b, &library->arena, descriptor->version);
+  library->path = tn_definition_text(b, &library->arena, path);
   if (b->offence_count == 0) add_items(b, descriptor->items, 0);
   for (size_t i = 0; i < b->count && !b->failed; i++) finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
   if (b->override == TN_OVERRIDE_MAY) check_required(b); /* a program adds kernels one by one: tenon_backend_check */

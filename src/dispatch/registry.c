@@ -21,13 +21,12 @@
 #include "dispatch/iterator.h"
 #include "dispatch/registry_parts.h"
 #include "dispatch/table.h"
+#include "dispatch/waiting.h"
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_map_t operators; /* full name -> tenon_op_t */
 static tn_library_t **libraries;
 static size_t library_count, library_capacity;
-static tn_dangling_t *dangling; /* kernels that wait for their operator */
-static size_t dangling_count, dangling_capacity;
 static uint32_t gates;        /* that are taken */
 static tn_library_t **undone; /* registrations that are out of the tables; calls may still be in their kernels */
 static size_t undone_count, undone_capacity;
@@ -87,55 +86,9 @@ tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_
   return TENON_OK;
 }
 
-static size_t distance(const char *a, const char *b) { /* edits between two names, at most 63 letters of each */
-  size_t row[64], n = strlen(a) < 63 ? strlen(a) : 63, m = strlen(b) < 63 ? strlen(b) : 63;
-  for (size_t j = 0; j <= m; j++) row[j] = j;
-  for (size_t i = 1; i <= n; i++) {
-    size_t corner = row[0]++;
-    for (size_t j = 1; j <= m; j++) {
-      size_t best = corner + (a[i - 1] != b[j - 1]);
-      corner = row[j];
-      if (row[j] + 1 < best) best = row[j] + 1;
-      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-      row[j] = best;
-    }
-  }
-  return row[m];
-}
-
-void tn_registry_suggest(const char *name, tn_text_t *text) {
-  size_t position = 0, best = strlen(name) / 3 + 1;
-  const tenon_op_t *op, *nearest = NULL;
-  tn_mutex_lock(&lock);
-  while ((op = tn_map_next(&operators, &position, NULL))) {
-    size_t far = distance(name, op->name);
-    const char *bare = strstr(name, "::") ? NULL : strstr(op->name, "::");
-    if (bare && distance(name, bare + 2) < far) far = distance(name, bare + 2);
-    if (far < best || (far == best && nearest && strcmp(op->name, nearest->name) < 0)) best = far, nearest = op;
-  }
-  if (nearest) tn_text_add(text, "; did you mean '%s'?", nearest->name);
-  tn_text_add(text, " (libraries loaded:");
-  for (size_t i = 0; i < library_count; i++) tn_text_add(text, "%s %s", i ? "," : "", libraries[i]->name);
-  tn_text_add(text, ")");
-  tn_mutex_unlock(&lock);
-}
-
-/* The names of some operators that have stubs, like that name if there are such. */
-void tn_registry_name_stubs(const char *like, tn_text_t *text) {
-  enum { SOME = 4 };
-  const tenon_op_t *op, *nearest[SOME] = {NULL};
-  size_t position = 0;
-  while ((op = tn_map_next(&operators, &position, NULL)))
-    for (int i = 0; i < SOME && op && tn_op_has_stub(op); i++) {
-      const tenon_op_t *at = nearest[i];
-      size_t far = distance(like, op->name), other = at ? distance(like, at->name) : SIZE_MAX;
-      if (far < other || (far == other && strcmp(op->name, at->name) < 0)) nearest[i] = op, op = at;
-    }
-  for (int i = 0; i < SOME && nearest[i]; i++) tn_text_add(text, "%s, ", nearest[i]->name);
-  tn_text_add(text, "... (all by `tenon ops --stubs`)");
-}
-
 /* ---- adding ----------------------------------------------------------------------------------------------------- */
+
+tenon_op_t *tn_registry_next(size_t *position) { return tn_map_next(&operators, position, NULL); }
 
 tenon_op_t *tn_registry_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
 
@@ -254,41 +207,6 @@ bool tn_registry_link(tn_definition_t *b) {
   return true;
 }
 
-/* Kernels whose operator has come are added to it; those that do not fit it stay, with the reason. */
-static void resolve(tn_dangling_t *waiting) {
-  tn_text_t offences = {0};
-  tn_library_t *library = waiting->library;
-  tn_definition_t d = {.library = library,
-                       .offences = &offences,
-                       .find = tn_registry_published,
-                       .name_stubs = tn_registry_name_stubs,
-                       .override = waiting->override,
-                       .code = TENON_OK};
-  bool good = tn_define_extension(&d, waiting);
-  tn_extension_t *all =
-      good ? tn_reallocate(library->extensions, (library->extension_count + d.extension_count + 1) * sizeof *all)
-           : NULL;
-  if (all) library->extensions = all;
-  if (all && tn_registry_link(&d)) {
-    memcpy(all + library->extension_count, d.extensions, d.extension_count * sizeof *all);
-    library->extension_count += (uint32_t)d.extension_count;
-    waiting->library = NULL;
-  } else if (!d.failed) { /* without memory it is tried again */
-    waiting->reason = tn_arena_text(&library->arena, tn_text_get(&offences), offences.size);
-  }
-  tn_release_memory(d.extensions);
-  tn_text_clear(&offences);
-}
-
-void tn_registry_resolve(void) {
-  size_t kept = 0;
-  for (size_t i = 0; i < dangling_count; i++) {
-    if (tn_registry_published(dangling[i].op) && !dangling[i].reason) resolve(&dangling[i]);
-    if (dangling[i].library) dangling[kept++] = dangling[i];
-  }
-  dangling_count = kept;
-}
-
 /* Names that others have: an operator exists once. */
 bool tn_registry_names_free(tn_definition_t *d, const tn_library_t *but) {
   size_t before = d->offence_count;
@@ -311,15 +229,11 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
     good = tn_map_put(&operators, op->name, strlen(op->name), op);
     if (good) published++;
   }
-  for (size_t i = 0; good && i < d->dangling_count; i++) {
-    good = tn_grow((void **)&dangling, &dangling_capacity, dangling_count + i, sizeof *dangling);
-    if (good) dangling[dangling_count + i] = d->dangling[i];
-  }
-  if (good && tn_registry_link(d)) {
+  if (good && tn_waiting_make_room(d->dangling_count) && tn_registry_link(d)) {
     library->extension_count = (uint32_t)d->extension_count;
     libraries[library_count++] = library;
-    dangling_count += d->dangling_count;
-    if (dangling_count) tn_registry_resolve();
+    for (size_t i = 0; i < d->dangling_count; i++) (void)tn_waiting_add(&d->dangling[i]);
+    tn_waiting_resolve();
     return true;
   }
   for (size_t i = 0; i < published; i++)
@@ -396,34 +310,25 @@ static void send_back(const tn_library_t *going, tn_library_t *other) {
     if (!e->op || e->op->library != going) continue;
     if (other != going && !tn_registry_withdraw(e, TN_FOR_GOOD))
       other->is_stuck = true; /* calls may still be on their way through its table */
-    if (other != going && tn_grow((void **)&dangling, &dangling_capacity, dangling_count, sizeof *dangling))
-      dangling[dangling_count++] = (tn_dangling_t){other, e->items->text, e->items, e->override, NULL};
+    if (other != going)       /* lost without memory, where nobody made room */
+      (void)tn_waiting_add(&(tn_dangling_t){other, e->items->text, e->items, e->override, NULL});
     e->op = NULL;
   }
 }
 
 /* Room for what send_back has to keep. */
 bool tn_registry_make_room(const tn_library_t *going, size_t more) {
-  size_t needed = dangling_count + more;
-  for (size_t l = 0; l < library_count; l++) needed += libraries[l]->extension_count;
-  for (size_t have = 0; have != dangling_capacity && dangling_capacity < needed && (going->op_count || more);) {
-    have = dangling_capacity;
-    if (!tn_grow((void **)&dangling, &dangling_capacity, have, sizeof *dangling)) return false;
-  }
-  return true;
+  for (size_t l = 0; l < library_count && going->op_count; l++) more += libraries[l]->extension_count;
+  return tn_waiting_make_room(more);
 }
 
 static bool take_out(size_t index, int how) { /* false: some table could not be changed, for want of memory */
   tn_library_t *library = libraries[index];
-  size_t kept = 0;
-  for (size_t i = 0; i < dangling_count; i++)
-    if (dangling[i].library != library) dangling[kept++] = dangling[i];
-  dangling_count = kept;
+  tn_waiting_forget(library);
   for (size_t l = 0; l < library_count; l++) send_back(library, libraries[l]);
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
-  for (size_t i = 0; i < dangling_count; i++) /* what did not fit its operators may fit those that come next */
-    if (!tn_registry_published(dangling[i].op)) dangling[i].reason = NULL;
+  tn_waiting_hope();
   for (uint32_t i = 0; i < library->extension_count; i++)
     if (!tn_registry_withdraw(&library->extensions[i], how)) library->is_stuck = true;
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);
@@ -595,22 +500,18 @@ bool tn_registry_undo(tn_library_t *library) {
 }
 
 int32_t tn_registry_extended(const tn_library_t *library, int32_t *out_waiting) {
-  int32_t count = 0, waiting = 0;
+  int32_t count = 0;
   tn_mutex_lock(&lock);
   library = tn_library_now(library);
   for (uint32_t i = 0; i < library->extension_count; i++) count += library->extensions[i].op != NULL;
-  for (size_t i = 0; i < dangling_count; i++) waiting += dangling[i].library == library;
+  if (out_waiting) *out_waiting = tn_waiting_count(library);
   tn_mutex_unlock(&lock);
-  if (out_waiting) *out_waiting = waiting;
   return count;
 }
 
 void tn_registry_dangling(tn_text_t *text) {
   tn_mutex_lock(&lock);
-  for (size_t i = 0; i < dangling_count; i++)
-    tn_text_add(text, "%s: kernels of library %s%s%s\n", dangling[i].op, dangling[i].library->name,
-                dangling[i].reason ? " do not fit: " : " wait: no library defines it",
-                dangling[i].reason ? dangling[i].reason : "");
+  tn_waiting_describe(text);
   tn_mutex_unlock(&lock);
 }
 
@@ -633,9 +534,10 @@ void tn_registry_clear(void) {
     tn_mutex_lock(&lock);
   }
   tn_map_clear(&operators);
-  tn_release_memory(libraries), tn_release_memory(dangling), tn_release_memory(undone);
-  libraries = NULL, dangling = NULL, undone = NULL;
-  library_capacity = dangling_capacity = undone_capacity = 0;
+  tn_waiting_clear();
+  tn_release_memory(libraries), tn_release_memory(undone);
+  libraries = NULL, undone = NULL;
+  library_capacity = undone_capacity = 0;
   tn_mutex_unlock(&lock);
 }
 
@@ -648,16 +550,5 @@ bool tn_registry_put(const tenon_op_t *op) {
 }
 
 void tn_registry_drop(const char *name) { tn_map_remove(&operators, name, strlen(name)); }
-
-void tn_registry_wait(const tn_dangling_t *waiting) {
-  dangling[dangling_count++] = *waiting; /* there is room: tn_registry_make_room */
-}
-
-void tn_registry_forget_waiting(const tn_library_t *library) {
-  size_t kept = 0;
-  for (size_t i = 0; i < dangling_count; i++)
-    if (dangling[i].library != library) dangling[kept++] = dangling[i];
-  dangling_count = kept;
-}
 
 void tn_registry_free(tn_library_t *library) { free_generation(library); }

@@ -48,12 +48,11 @@ struct tn_library_t { /* opaque outside as tenon_library_t */
 /* Kernels that are there already: libraries may take their place, programs say whether they mean it. */
 enum { TN_OVERRIDE_MAY, TN_OVERRIDE_NEVER, TN_OVERRIDE_MUST, TN_ADD_UNLOADABLE = 16, TN_ADD_ISOLATED = 32 };
 
+/* Gives a descriptor to take in the place of one that is to be added; NULL: none.  The checker of operators sets it. */
+extern const tenon_descriptor_t *(*tn_registry_around)(const tenon_descriptor_t *descriptor);
 /* Builds and publishes the library of a descriptor that the loader has verified (size, major version, layout, features) or
  * that is linked in (verified here too).  Offences are appended to `offences`, one line each, and INVALID (or the code of
  * the only one) is returned with nothing registered.  `path` "" when linked in. */
-extern const tenon_descriptor_t *(*tn_registry_around)(
-    const tenon_descriptor_t *descriptor); /* gives one to take in its
-                                                     place; NULL: none.  The checker of operators sets it */
 tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
                                tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library);
 /* Puts a library that was read anew in the place of the newest generation of another, all of it or nothing (reload.c). */

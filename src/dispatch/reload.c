@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "dispatch/registry_parts.h"
 #include "dispatch/table.h"
+#include "dispatch/waiting.h"
 
 static uint64_t reloads;           /* atomic */
 static const tn_library_t *hidden; /* whose operators a definition does not see; under the registry's mutex */
@@ -140,9 +141,9 @@ static void move_extensions(const tn_library_t *old) {
   for (size_t l = 0; (at = tn_registry_at(l)); l++)
     for (uint32_t i = 0; *at != old && i < (*at)->extension_count; i++) {
       const tn_extension_t *e = &(*at)->extensions[i];
-      if (is_of(e, old)) tn_registry_wait(&(tn_dangling_t){*at, e->items->text, e->items, e->override, NULL});
+      if (is_of(e, old)) (void)tn_waiting_add(&(tn_dangling_t){*at, e->items->text, e->items, e->override, NULL});
     }
-  tn_registry_resolve();
+  tn_waiting_resolve();
 }
 
 static void end_extensions(const tn_library_t *old) {
@@ -169,8 +170,8 @@ static void commit(tn_definition_t *d, tn_library_t *old, tn_slot_t *const *slot
   *place = library;
   library->older = old, library->first = old->first;
   library->is_unloadable = __atomic_load_n(&old->is_unloadable, __ATOMIC_RELAXED);
-  tn_registry_forget_waiting(old);
-  for (size_t i = 0; i < d->dangling_count; i++) tn_registry_wait(&d->dangling[i]);
+  tn_waiting_forget(old);
+  for (size_t i = 0; i < d->dangling_count; i++) (void)tn_waiting_add(&d->dangling[i]);
   move_extensions(old);
   __atomic_store_n(&library->first->newest, library, __ATOMIC_RELEASE);
   for (uint32_t i = 0; i < old->op_count; i++) {

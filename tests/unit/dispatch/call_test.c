@@ -106,6 +106,13 @@ TEST("an unknown operator is answered with the nearest name") {
   CHECK_TEXT(tenon_error(), "did you mean 'contract::split'?");
   CHECK_TEXT(tenon_error(), "libraries loaded: core, contract");
   CHECK(op == NULL);
+  CHECK_STATUS(tenon_op_find("MatMul", &op), TENON_NOT_FOUND); /* without its library, regardless of case */
+  CHECK_TEXT(tenon_error(), "did you mean 'core::matmul'?");
+  CHECK_STATUS(tenon_op_find("contract::spilt", &op), TENON_NOT_FOUND); /* neighbours exchanged */
+  CHECK_TEXT(tenon_error(), "did you mean 'contract::split'?");
+  char name[101] = "";
+  CHECK_STATUS(tenon_op_find(memset(name, 'm', sizeof name - 1), &op), TENON_NOT_FOUND);
+  CHECK(strstr(tenon_error(), "did you mean") == NULL);
 }
 
 /* ---- what is given ---------------------------------------------------------------------------------------------- */

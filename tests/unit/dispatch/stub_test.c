@@ -646,6 +646,16 @@ static void check_undefined(const tenon_item_t *items, const char *part) {
 
 static tenon_status_t no_loop(const tenon_loop_t *loop) { return tenon_fail(loop, TENON_INTERNAL, "never called"); }
 
+TEST("an operator without a stub is answered with those that have one, however long its name is") {
+#define LONG "stub_test::a_name_of_more_letters_than_those_that_are_compared_with_others"
+  static const tenon_item_t items[] = {TENON_OP(LONG "(Tensor[] x) -> Tensor", TENON_TYPES("x: f32; out = x"),
+                                                TENON_SHAPES("out: [1]"), TENON_STUB("npu f32", number_1)),
+                                       {TENON_TAG_END, 0, 0, NULL, NULL}};
+  start();
+  check_undefined(items, LONG ": 'npu stub f32': it has no stub");
+  CHECK_TEXT(tenon_error(), "one of those that have: core::");
+}
+
 TEST("texts about reductions are checked") {
   static const tenon_item_t unknown[] = LARGEST("y over axis", TENON_STUB("cpu f32", largest));
   static const tenon_item_t word[] = LARGEST("x by axis", TENON_STUB("cpu f32", largest));
