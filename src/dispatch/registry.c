@@ -328,7 +328,7 @@ static bool take_out(size_t index, int how) { /* false: some table could not be 
   for (size_t l = 0; l < library_count; l++) send_back(library, libraries[l]);
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
-  tn_waiting_hope();
+  tn_waiting_reset_reasons();
   for (uint32_t i = 0; i < library->extension_count; i++)
     if (!tn_registry_withdraw(&library->extensions[i], how)) library->is_stuck = true;
   memmove(&libraries[index], &libraries[index + 1], (--library_count - index) * sizeof *libraries);

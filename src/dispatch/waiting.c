@@ -29,7 +29,7 @@ void tn_waiting_forget(const tn_library_t *library) {
   waiting_count = kept;
 }
 
-void tn_waiting_hope(void) {
+void tn_waiting_reset_reasons(void) {
   for (size_t i = 0; i < waiting_count; i++)
     if (!tn_registry_published(waiting[i].op)) waiting[i].reason = NULL;
 }

@@ -11,7 +11,7 @@ void tn_waiting_forget(const tn_library_t *library);
 /* Adds the kernels whose operator is there now; those that do not fit it stay, with the reason. */
 void tn_waiting_resolve(void);
 /* What did not fit an operator that has gone may fit the next of that name. */
-void tn_waiting_hope(void);
+void tn_waiting_reset_reasons(void);
 int32_t tn_waiting_count(const tn_library_t *library);
 void tn_waiting_describe(tn_text_t *text); /* a line each */
 void tn_waiting_clear(void);
