@@ -7,7 +7,6 @@
 #include "dispatch/call.h"
 #include "dispatch/definition_parts.h"
 #include "dispatch/iterator.h"
-#include "dispatch/table.h"
 
 /* Of the input that decides; all ones: not restricted. */
 static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {

@@ -4,21 +4,16 @@
 #include "device/stream.h"
 #include "dispatch/frame.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "base/cpu.h"
 #include "base/dynlib.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "core/dtype.h"
-#include "dispatch/call.h"
 #include "dispatch/definition.h"
-#include "dispatch/iterator.h"
 #include "dispatch/registry_parts.h"
 #include "dispatch/table.h"
 #include "dispatch/waiting.h"
