@@ -49,6 +49,7 @@ static void check_owners(void) { /* as nobody: libraries of root are fine, those
 /* Runs it in a child that is nobody; the child's checks count as this test's. */
 static void as_nobody(void (*run)(void)) {
   fflush(NULL);
+  (void)good_library();
   pid_t child = fork();
   int state = 1;
   if (child == 0) {
