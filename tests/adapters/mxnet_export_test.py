@@ -645,6 +645,7 @@ found['wrong'] = np.array([str(w) for w in wrong])
         self.close(found["y"], 0.5 * A + 0.5 * B)
 
     def test_memory_does_not_grow(self):
+        """With few calls waiting in MXNet's engine: what many of them hold stays with the process."""
         found = self.run_there("""
 def resident():
     return int(open('/proc/self/statm').read().split()[1]) * 4096
@@ -657,13 +658,15 @@ def round():
             y = nd.kit_counted(nd.kit_blend(a, nd.kit_total(a, a, num_args=2), weight=0.5)) + nd.kit_energy(a)
         y.backward()
         nd.kit_drop(x)
-    nd.waitall()
-round()
-before = resident()
-round()
-found['grown'] = resident() - before
+        if i % 20 == 19:
+            nd.waitall()
+sizes = []
+for i in range(4):
+    round()
+    sizes.append(resident())
+found['grown'] = np.diff(sizes)
 """, environment={"TENON_THREADS": "1"})
-        self.assertLess(int(found["grown"]), 2 << 20)  # 2,000 calls of each: less than a byte for each of their numbers
+        self.assertLess(min(found["grown"]), 128 << 10, found["grown"])  # 64 bytes in each of 2,000 rounds, every time
 
 
 if __name__ == "__main__":
