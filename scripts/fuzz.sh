@@ -30,7 +30,7 @@ seeds() {
   tensor) find tests/data examples -name '*.pb' -o -name '*.npy' -o -name '*.pgm'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
   text | descriptor) find "$out/seeds-$1" -type f ;;
   mxnet) find "$out/seeds-mxnet" -type f -size -32k ;;
-  elf) find build* -maxdepth 6 -name '*.so' -size -64k | awk 'NR <= 60'; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' ;;
+  elf) find build/devices build/tests/libraries -maxdepth 1 -name '*.so' -size -64k 2>/dev/null | sort | awk 'NR <= 60'; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' ;;
   esac
 }
 .venv/bin/python scripts/fuzz_seeds.py "$out" || true

@@ -7,7 +7,7 @@ logs=$build/logs
 mkdir -p "$logs"
 python=$PWD/.venv/bin/python
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(sanitize wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures fuzz check) # the longest first
+suites=(sanitize fuzz wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures check) # the longest first
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
   [wheel]="the wheel in clean environments"
