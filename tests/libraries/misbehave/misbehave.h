@@ -12,29 +12,38 @@ static tenon_status_t twice(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t naps(tenon_call_t *call) { /* the same, a tenth of a second later */
-  const struct timespec tenth = {0, 100000000};
-  nanosleep(&tenth, 0);
+/* Counts itself in at the gate, an input that both processes see, and waits until the test opens it: at most a minute. */
+static void wait_at(const tenon_tensor_t *gate) {
+  enum { OPEN = 100 };
+  int *count = (int *)gate->data;
+  __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < 60000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) < OPEN; i++) {
+    const struct timespec millisecond = {0, 1000000};
+    nanosleep(&millisecond, 0);
+  }
+}
+
+static tenon_status_t naps(tenon_call_t *call) { /* the same, once the gate is open */
+  wait_at(call->inputs[1]);
   return twice(call);
 }
 
-static tenon_status_t naps_in_place(tenon_call_t *call) { /* writes first: once, then the tenth of a second */
+static tenon_status_t naps_in_place(tenon_call_t *call) { /* writes first: once, then waits */
   float *x = (float *)call->inputs[0]->data;
-  const struct timespec tenth = {0, 100000000};
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) x[i] += 1;
-  nanosleep(&tenth, 0);
+  wait_at(call->inputs[1]);
   return TENON_OK;
 }
 
 #define MISBEHAVE(name, act)                                                                                           \
-  TENON_LIBRARY(                                                                                                       \
-      name, "1.0.0",                                                                                                   \
-      TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),                   \
-               TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", twice)),                                                  \
-      TENON_OP("naps(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),                    \
-               TENON_KERNEL("cpu", naps)),                                                                             \
-      TENON_OP("naps_in_place(Tensor(a!) x) -> ()", TENON_TYPES("x: f32"), TENON_KERNEL("cpu", naps_in_place)),        \
-      TENON_OP("act(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),                     \
-               TENON_KERNEL("cpu", act)))
+  TENON_LIBRARY(name, "1.0.0",                                                                                         \
+                TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),         \
+                         TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", twice)),                                        \
+                TENON_OP("naps(Tensor x, Tensor gate) -> Tensor", TENON_TYPES("x: f32; gate: i32; out = x"),           \
+                         TENON_SHAPES("out = x"), TENON_KERNEL("cpu", naps)),                                          \
+                TENON_OP("naps_in_place(Tensor(a!) x, Tensor gate) -> ()", TENON_TYPES("x: f32; gate: i32"),           \
+                         TENON_KERNEL("cpu", naps_in_place)),                                                          \
+                TENON_OP("act(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),           \
+                         TENON_KERNEL("cpu", act)))
 
 #endif

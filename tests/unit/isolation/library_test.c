@@ -241,7 +241,7 @@ TEST("more threads than a process has slots call at once, and each gets its own 
 typedef struct napper_t {
   pthread_t thread;
   const char *name;
-  tenon_tensor_t *in, *out;
+  tenon_tensor_t *in[2], *out; /* in[1]: the gate that it waits at */
   tenon_status_t status;
   char said[600];
 } napper_t;
@@ -250,7 +250,7 @@ static void *nap(void *pointer) {
   napper_t *napper = pointer;
   const tenon_op_t *op = NULL;
   napper->status = tenon_op_find(napper->name, &op);
-  if (op) napper->status = tenon_op_call(op, NULL, &napper->in, &napper->out, 0);
+  if (op) napper->status = tenon_op_call(op, NULL, napper->in, &napper->out, 0);
   snprintf(napper->said, sizeof napper->said, "%s", tenon_error());
   return NULL;
 }
@@ -258,26 +258,33 @@ static void *nap(void *pointer) {
 TEST("a call that another one's crash ended is made again, unless nobody knows how far it came") {
   tenon_library_t *library = load(MISBEHAVING("crashes"), (tenon_isolation_t){0});
   const int64_t shape[1] = {2};
-  tenon_tensor_t *crashed = NULL;
+  tenon_tensor_t *crashed = NULL, *gate = NULL;
   napper_t nappers[3] = {
       {.name = "crashes::naps"}, {.name = "crashes::naps_in_place"}, {.name = "crashes::naps_in_place"}};
+  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_I32), 0, NULL, &gate), TENON_OK);
+  int *count = gate->data;
+  *count = 0;
   for (int i = 0; i < 3; i++) {
-    if (i == 2)
-      CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &nappers[i].in), TENON_OK);
-    else nappers[i].in = tensor_of("f32[2] 1 2");
-    if (i == 2) memcpy(nappers[2].in->data, nappers[1].in->data, 2 * sizeof(float));
+    nappers[i].in[0] = i == 2 ? NULL : tensor_of("f32[2] 1 2"), nappers[i].in[1] = gate;
+    if (i == 2) {
+      CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &nappers[i].in[0]), TENON_OK);
+      memcpy(nappers[2].in[0]->data, nappers[1].in[0]->data, 2 * sizeof(float));
+    }
     pthread_create(&nappers[i].thread, NULL, nap, &nappers[i]);
   }
-  usleep(50000);
+  for (int i = 0; i < 30000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) < 3; i++) usleep(1000);
+  CHECK(*count == 3);
   CHECK_STATUS(call_op("crashes::act", NULL, (const char *const[]){"f32[1] 1"}, &crashed), TENON_ABORTED);
+  __atomic_store_n(count, 100, __ATOMIC_SEQ_CST);
   for (int i = 0; i < 3; i++) pthread_join(nappers[i].thread, NULL);
   CHECK_STATUS(nappers[0].status, TENON_OK);
   if (nappers[0].out) check_tensor(nappers[0].out, "f32[2] 2 4", 0, __FILE__, __LINE__);
   CHECK_STATUS(nappers[1].status, TENON_OK); /* it wrote to a copy */
-  check_tensor(nappers[1].in, "f32[2] 2 3", 0, __FILE__, __LINE__);
+  check_tensor(nappers[1].in[0], "f32[2] 2 3", 0, __FILE__, __LINE__);
   CHECK_STATUS(nappers[2].status, TENON_ABORTED);
   CHECK_TEXT(nappers[2].said, "ended while several calls were in it: it crashed: SIGSEGV");
-  for (int i = 0; i < 3; i++) tenon_tensor_release(nappers[i].in), tenon_tensor_release(nappers[i].out);
+  for (int i = 0; i < 3; i++) tenon_tensor_release(nappers[i].in[0]), tenon_tensor_release(nappers[i].out);
+  tenon_tensor_release(gate);
   unload(library);
 }
 
