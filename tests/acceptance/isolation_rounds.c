@@ -20,7 +20,7 @@ static const kind_t kinds[] = {
     {"crashes", "crashed: SIGSEGV at address 0x0", TENON_ABORTED, 0},
     {"aborts", "aborted (SIGABRT)", TENON_ABORTED, 0},
     {"exits", "ended its process: exit(0)", TENON_ABORTED, 0},
-    {"loops", "was past its deadline of 250 ms", TENON_DEADLINE, 1},
+    {"loops", "was past its deadline of 500 ms", TENON_DEADLINE, 1},
     {"recurses", "overflowed its stack", TENON_ABORTED, 0},
     {"hoards", "may have 64 more", TENON_ABORTED, 0},
     {"writes_file", "opened for writing '/tmp/tenon-misbehaves'", TENON_DENIED, 0},
@@ -31,7 +31,7 @@ static const kind_t kinds[] = {
     {"kills_parent", "sent a signal to another process", TENON_DENIED, 0},
     {"scribbles", NULL, TENON_OK, 0},
     {"frees_twice", "aborted (SIGABRT)", TENON_ABORTED, 0},
-    {"stops", "was past its deadline of 250 ms", TENON_DEADLINE, 1},
+    {"stops", "was past its deadline of 500 ms", TENON_DEADLINE, 1},
     {"throws", "aborted (SIGABRT)", TENON_ABORTED, 0},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, WITNESSES = 3 };
@@ -97,7 +97,7 @@ static void *witness(void *argument) {
 static void load(const char *folder, const char *name, int is_slow) {
   char path[4096];
   const tenon_isolation_t isolation = {
-      .size = sizeof isolation, .deadline_ms = is_slow ? 250 : 20000, .memory = 64 << 20, .call_count = 4};
+      .size = sizeof isolation, .deadline_ms = is_slow ? 500 : 20000, .memory = 64 << 20, .call_count = 4};
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
   if (tenon_library_load_isolated(path, 0, &isolation, NULL) != TENON_OK) fail(name, tenon_error());
 }
