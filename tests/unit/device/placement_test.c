@@ -179,3 +179,5 @@ TEST("two devices that are as fast share branches, and one device alone is not m
   tenon_text_release(text);
   sim_set(devices[0], "delay=0");
 }
+
+TEST("nothing is left behind") { tenon_shutdown(); }

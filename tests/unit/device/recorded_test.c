@@ -203,3 +203,5 @@ TEST("threads that run at once have recordings of their own") {
   tenon_executable_release(shared.recorded), tenon_executable_release(shared.plain);
   sim_set(device, "delay=0");
 }
+
+TEST("nothing is left behind") { tenon_shutdown(); }
