@@ -4,6 +4,7 @@ BUILD ?= build
 PYTHON := .venv/bin/python
 DNN := .venv/onednn.stamp
 export PATH := $(CURDIR)/$(BUILD):$(PATH)
+unexport MAKEFLAGS # of -j here: builds below have their own
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -31,8 +32,14 @@ run: build ## text in, nearest passages out (QUESTION="..." asks your own, FILES
 
 MXNETS := .venv-mxnet-1.7/base.stamp .venv-mxnet-1.8/base.stamp .venv-mxnet-1.9/base.stamp
 
-test: build .venv-zoo/base.stamp $(MXNETS) ## every test; the totals say what did not run, and why
-	@scripts/packages.sh test && scripts/test.sh $(BUILD)
+test: ## every test; the totals say what did not run, and why
+	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
+	@scripts/test.sh $(BUILD)
+
+setup: build packages-test .venv-zoo/base.stamp $(MXNETS) ## what the tests need
+
+packages-test: packages
+	@scripts/packages.sh test
 
 test-%: build
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) $*
@@ -94,4 +101,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install abi-update abi-snapshot format clean
