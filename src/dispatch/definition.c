@@ -430,6 +430,7 @@ static void check_required(tn_definition_t *b) {
       if (strcmp(b->extensions[i].op->name, names[n]) != 0) continue;
       const tenon_op_t *other = find_known(b, names[!n]);
       for (const tn_kernel_t *k = b->extensions[i].first; k && other; k = k->next) {
+        if (!k->backend) continue; /* a source kernel: of whichever device compiles it */
         bool has = k->words.at != TN_AT_BACKEND || has_kernel_of(other->kernels, k->backend);
         for (size_t e = 0; e < b->extension_count && !has; e++)
           has = b->extensions[e].op == other && has_kernel_of(b->extensions[e].first, k->backend);
